@@ -7,8 +7,8 @@ from typing import Any
 from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.pages.response_parts import ResponsePart, spans_of
 from groundtrace.pages.shown_images import Image, ImageRoom, shown_image
+from groundtrace.publishing.row_text import added_texts
 from groundtrace.publishing.shown_turns import MAX_IMAGES_OF_CODE, ShownTurn, executed_turns, shown_turns, written_turns
-from groundtrace.schemas.arrow import CORE
 from groundtrace.vision.decode import UndecodableMedia
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
 
@@ -153,18 +153,11 @@ def _opened(medium: ShardRow, store: MediaStore) -> bytes:
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
     """Return facts about a row for the gallery of the report, as (name, value) pairs of texts.
 
-    The pair ``media``, such as ``("media", "a.jpg, b.jpg")``, holds the names of the row's images or clips. Each other
-    pair holds the name and the value of an added column. An added column is a column that the input or a stage (step of
-    the pipeline) added. Only added columns with texts, numbers or booleans have a pair.
+    The pair ``media``, such as ``("media", "a.jpg, b.jpg")``, holds the names of the row's images or clips. The other
+    pairs are those of the added columns (:func:`groundtrace.publishing.row_text.added_texts`).
     """
-    named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
-    lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
-    plain = str | int | float | bool
-    return tuple(
-        (name, ", ".join(str(each) for each in values))
-        for name, values in lists
-        if values and all(isinstance(each, plain) for each in values)
-    )
+    names = row.get("media_names")
+    return (*((("media", ", ".join(map(str, names))),) if names else ()), *added_texts(row))
 
 
 def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:

@@ -1,4 +1,5 @@
-"""Writes a row of a run as text for a terminal: question, answer, outcome, and the first lines of the best trace.
+"""Writes a row of a run as text for a terminal: question, answer, outcome, added columns, and the first lines of the
+best trace.
 
 A trace is a teacher's reasoning with its answer.
 """
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from groundtrace.schemas.arrow import CORE
 from groundtrace.schemas.text import counted, printable
 
 WIDTH = 100
@@ -51,12 +53,31 @@ def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
         graded = Counter(each["correct"] for each in attempts)
         kinds = ((True, "right"), (False, "wrong"), (None, "unscored"))
         lines += _cut("attempts", ", ".join(f"{graded[kind]} {word}" for kind, word in kinds if graded[kind]))
+    for column, text in added_texts(values):
+        first, *more = textwrap.wrap(f"{column}: {text}", WIDTH - 2) or [f"{column}:"]
+        lines.append(f"{first} …" if more else first)
     best = _best_trace(values)
     if best is not None:
         verdicts = [_verdict(each) for each in best.verdicts if each and each.get("name")]
         lines += _cut(_title(best), ", ".join(verdicts) or "not verified")
         lines += [f"  {line}" for line in _first_lines(best.text, WIDTH - 2)]
     return "\n".join(map(printable, lines))
+
+
+def added_texts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the (name, text) pairs of a row's added columns, which the input or a stage (step of the pipeline) added.
+
+    ``values`` holds the row's values by column. Only columns with texts, numbers or booleans, or with lists of these,
+    have a pair.
+    """
+    added = [(name, values[name]) for name in values if name not in CORE]
+    lists = [(name, value if isinstance(value, list) else [value]) for name, value in added if value is not None]
+    plain = str | int | float | bool
+    return [
+        (name, ", ".join(str(each) for each in several))
+        for name, several in lists
+        if several and all(isinstance(each, plain) for each in several)
+    ]
 
 
 def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:

@@ -49,6 +49,11 @@ class Row:
             raise KeyError(f"the row has no column {column!r}: use one of {', '.join(self.values)}")
         return self.values[column]
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise AttributeError, which names the remedy if a column has this name."""
+        remedy = f': use row["{name}"]' if name in vars(self).get("values", ()) else ""
+        raise AttributeError(f"the row has no attribute {name!r}{remedy}")
+
     def __contains__(self, column: object) -> bool:
         return column in self.values
 
@@ -61,7 +66,8 @@ class Row:
         _show(self)
 
     def __repr__(self) -> str:
-        """Return lines of text: question, answer, the reason of a rejection, and the best trace with its verdicts.
+        """Return lines of text: question, answer, the reason of a rejection, the added columns, and the best trace with
+        its verdicts.
 
         A trace is a teacher's reasoning with its answer. A verdict is the score of one aspect of a trace.
         """

@@ -6,21 +6,19 @@ that only one run has read.
 """
 
 import argparse
-import io
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
-from groundtrace.pipelines.commands.tables import print_table
 from groundtrace.pipelines.running.comparing import LISTED, diff_runs
-from groundtrace.publishing.comparison.compare import Comparison, all_moved
+from groundtrace.publishing.comparison.compare import all_moved
 from groundtrace.publishing.comparison.page import comparison_page
+from groundtrace.publishing.comparison.text import comparison_text, print_comparison
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import counted, printable, say, storable
+from groundtrace.schemas.text import counted, say, storable
 from groundtrace.storage.mirror import local_copy
 
 LISTED_ON_PAGE = 200
@@ -50,37 +48,10 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         _write(parsed.html, comparison_page(found))
         say(found.same or f"{parsed.html}: the comparison as a page")
     elif sys.stdout.isatty():
-        _print_diff(Console(), found)
+        print_comparison(Console(), found)
     else:
-        sys.stdout.write(diff_text(found))
+        sys.stdout.write(comparison_text(found))
     return 0
-
-
-def diff_text(found: Comparison) -> str:
-    """Return ``found``, the comparison of two finished runs (executions of a pipeline), as several lines of text."""
-    text = io.StringIO()
-    _print_diff(Console(file=text, width=10_000, color_system=None), found)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-
-
-def _print_diff(console: Console, found: Comparison) -> None:
-    if found.same:
-        console.print(Text(printable(found.same)), soft_wrap=True)
-    else:
-        for run in found.runs:
-            console.print(Text(f"{run.letter}: {printable(' · '.join(run.facts))}"), soft_wrap=True)
-        console.print(Text(printable(found.headline), style="bold"), soft_wrap=True)
-    is_cut = False
-    for section in found.sections:
-        if section.rows:
-            is_cut |= print_table(console, section.title, section.columns, section.rows)
-        else:
-            console.print(Text(f"\n{section.title}", style="bold"))
-        for line in (section.more, section.note):
-            if line:
-                console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
-    if is_cut:
-        console.print(Text("\nlong values are cut: --ids FILE writes the ids with whole details"), soft_wrap=True)
 
 
 def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:

@@ -21,12 +21,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from groundtrace.pipelines.commands.tables import FigureTable, print_table, value_text
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
 from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
+from groundtrace.publishing.tables import FigureTable, print_table, value_text
 from groundtrace.publishing.verdicts import verdict_figures
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable, say

@@ -50,6 +50,12 @@ TRACES = [trace("first", None), trace("second", 0.5, verdict("spatial", 1 / 3)),
             ],
         ),
         ("rejected", ASKED | LOW | {"traces": [TRACES[0]]}, ["trace: not verified", "  first"]),
+        (
+            "rl",
+            ASKED
+            | {"question_words": 3, "tags": ["a", "b"], "note": "word " * 40, "none": None, "turns": [{"code": "x"}]},
+            ["question_words: 3", "tags: a, b", f"note: {'word ' * 18}…"],
+        ),
         ("rejected", {"id": None, "reason": "unreadable_line"}, ["question: no question", "gold answer: none"]),
     ],
 )

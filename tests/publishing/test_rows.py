@@ -1,6 +1,8 @@
 """Rows of an opened run: filtered, indexed, printed in one line, and shown in a frame that runs no script."""
 
+import copy
 import html
+import pickle
 import re
 import shutil
 import sys
@@ -11,10 +13,12 @@ from typing import Any
 import pytest
 
 import groundtrace as gt
+from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.opened_run import OpenedRun
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.row_text import row_text
 from groundtrace.publishing.rows import Row, Rows
+from tests.publishing.comparison.conftest import out, sft, write_run
 
 
 @pytest.fixture(scope="module")
@@ -141,4 +145,22 @@ def test_hostile_texts_are_escaped(run: OpenedRun) -> None:
 
 def test_two_runs_are_compared(run: OpenedRun) -> None:
     same = gt.diff(run, str(run.folder))
-    assert repr(same).startswith(f"<{run.folder} and {run.folder}: ") and page_of(same).startswith("<!doctype html>")
+    assert repr(same).startswith("nothing differs: ") and page_of(same).startswith("<!doctype html>")
+
+
+def test_a_comparison_is_the_text_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_run(tmp_path / "a", {"sft": [sft("1"), sft("2")]})
+    second = write_run(tmp_path / "b", {"sft": [sft("1")], "rejected": [out("2", "too_hard")]})
+    assert cli.main(["diff", str(first), str(second)]) == 0
+    said = capsys.readouterr().out
+    print(gt.diff(first, second))
+    assert capsys.readouterr().out == said and "difficulty/too_hard" in said
+
+
+def test_a_column_is_no_attribute(run: OpenedRun) -> None:
+    row: Any = run.sft[0]
+    with pytest.raises(AttributeError, match=r"^the row has no attribute 'answer': use row\[\"answer\"\]$"):
+        _ = row.answer
+    with pytest.raises(AttributeError, match=r"^the row has no attribute 'nope'$"):
+        _ = row.nope
+    assert copy.copy(row) == row == pickle.loads(pickle.dumps(row))

@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from groundtrace.pages.frame import framed
 from groundtrace.pages.render import render
 from groundtrace.publishing.comparison.compare import Comparison
+from groundtrace.publishing.comparison.text import comparison_text
 
 
 @dataclass(frozen=True, repr=False)
 class ShownComparison(Comparison):
-    """Holds a comparison of two runs. A notebook shows it as the page that ``beam diff --html`` writes."""
+    """Holds a comparison of two runs. A notebook shows it as the page that ``beam diff --html`` writes, and a terminal
+    as the text that ``beam diff`` prints.
+    """
 
     def __repr__(self) -> str:
-        """Return one line with the names of the two runs and the main difference."""
-        return f"<{self.runs[0].name} and {self.runs[1].name}: {self.same or self.headline}>"
+        """Return the text that ``beam diff`` prints."""
+        return comparison_text(self).rstrip("\n")
 
     def _repr_html_(self) -> str:
         return framed(comparison_page(self))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from groundtrace.pipelines.commands import cli
-from groundtrace.pipelines.commands.diff import diff_runs, diff_text
+from groundtrace.pipelines.running.comparing import diff_runs
+from groundtrace.publishing.comparison.text import comparison_text
 from tests.publishing.comparison.conftest import out, sft, write_run
 
 A = {"sft": [sft("1"), sft("2")], "rejected": [out("3")]}
@@ -25,7 +26,7 @@ def rows(text: str, title: str) -> list[list[str]]:
 
 
 def test_what_changed_comes_before_why_it_cost_what_it_cost(runs: tuple[str, str]) -> None:
-    text = diff_text(diff_runs(Path(runs[0]), Path(runs[1])))
+    text = comparison_text(diff_runs(Path(runs[0]), Path(runs[1])))
     lines = text.splitlines()
     assert [line[:2] for line in lines[:2]] == ["A:", "B:"]
     assert lines[2] == "1 of 3 ids ended elsewhere; attempt.k: 4 → 8"
@@ -50,7 +51,7 @@ def test_equal_runs_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_another_trace_alone_is_a_difference(tmp_path: Path) -> None:
     first, second = (write_run(tmp_path / name, {"sft": [sft("1", trace=name)]}) for name in "ab")
-    text = diff_text(diff_runs(first, second))
+    text = comparison_text(diff_runs(first, second))
     assert "0 of 1 id ended elsewhere; no setting differs" in text
     assert "1 of the 1 id that are SFT rows in both runs have another trace" in text
 
@@ -70,7 +71,7 @@ def test_calls_and_cost_are_those_of_roles_that_differ(tmp_path: Path) -> None:
         write_run(tmp_path / name, A | {"sft": [sft(name)]}, ledger=ledger)
         for name, ledger in zip("ab", ledgers, strict=True)
     )
-    text = diff_text(diff_runs(first, second))
+    text = comparison_text(diff_runs(first, second))
     assert [row[0] for row in rows(text, "calls and cost by role")] == ["policy", "Only"], "a role, and the note"
 
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.pipelines.commands import cli, inspect, tables
+from groundtrace.pipelines.commands import cli, inspect
 from groundtrace.pipelines.commands.inspect import inspect_run, run_inspect
 from groundtrace.pipelines.commands.streams import NOBODY_READS
-from groundtrace.publishing import reading
+from groundtrace.publishing import reading, tables
 from groundtrace.publishing.reading import InspectError, open_tables
 
 LEDGER = {

@@ -1,4 +1,4 @@
-"""Prints tables on the terminal, for subcommands such as ``beam inspect``.
+"""Prints tables on the terminal, such as those of ``beam inspect`` and of a comparison of two runs.
 
 Columns are aligned, long cells are cut, and control characters are shown as escapes.
 """
