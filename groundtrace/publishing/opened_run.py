@@ -54,7 +54,10 @@ class OpenedRun:
         Raises InspectError for any other name, and for a shard (Parquet file of the run) that cannot be read or that
         has changed since the run ended.
         """
-        return Rows(self.folder, name, self.table(name), self.summary.input)
+        stages = self.summary.stages
+        reasons = dict.fromkeys(reason for figures in stages.values() for reason in figures.reasons)
+        known = {"stage": (*stages,), "reason": (*reasons,)} if name == "rejected" else {}
+        return Rows(self.folder, name, self.table(name), self.summary.input, known)
 
     def record(self, record_id: str) -> Row:
         """Return the row with the id ``record_id`` from the set (sft, rl or rejected) that contains it.

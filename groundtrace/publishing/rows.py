@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from groundtrace.publishing.reading import InspectError, input_folder
 from groundtrace.publishing.row_text import row_text
+from groundtrace.schemas.registry import near
 from groundtrace.schemas.text import counted, printable
 
 SHOWN_ROWS = 5
@@ -91,14 +92,16 @@ class Rows:
 
     ``rows[0]`` and ``rows["an id"]`` are single rows. ``folder`` is the run folder, and ``set`` is sft, rl or rejected.
     ``table`` is the Arrow table of the rows. ``input`` is the value of the run's ``--input``, such as
-    ``data/*.jsonl``. The images of rejected records are read from the folder that this value names, here ``data``. Two
-    objects are equal if their sets and tables are equal; the folders of their runs may differ.
+    ``data/*.jsonl``. The images of rejected records are read from the folder that this value names, here ``data``.
+    ``known`` holds the values that a column can have, by column, for columns with few known values. Two objects are
+    equal if their sets and tables are equal; the folders of their runs may differ.
     """
 
     folder: Path = field(compare=False)
     set: str
     table: pa.Table
     input: str = field(compare=False)
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     def where(self, **wanted: Any) -> "Rows":
         """Return the rows whose columns have the wanted values, such as ``where(reason="too_easy")``.
@@ -112,14 +115,15 @@ class Rows:
           ``where(pass_rate=lambda rate: rate < 0.5)`` selects rows with a pass rate below 0.5. The function is not
           called for null, and rows in which the column is null are left out.
 
-        Raises :class:`groundtrace.publishing.reading.InspectError` for an unknown column, and for a value that does not
-        have the column's type.
+        Raises :class:`groundtrace.publishing.reading.InspectError` for an unknown column, for a value that does not
+        have the column's type, and for a stage or reason that the run does not have.
         """
         table = self.table
         for name, value in wanted.items():
             if name not in table.column_names:
                 known = ", ".join(table.column_names)
                 raise InspectError(f"the rows of {self.set} have no column {name!r}: use one of {known}")
+            self._check_known(name, value)
             try:
                 table = table.filter(_mask(table[name], value))
             except (pa.ArrowException, TypeError) as error:
@@ -128,7 +132,22 @@ class Rows:
                     f"where({name}={given}) does not fit the column's type, {table[name].type} ({error}): pass a value "
                     "of this type"
                 ) from error
-        return Rows(self.folder, self.set, table, self.input)
+        return replace(self, table=table)
+
+    def _check_known(self, column: str, wanted: Any) -> None:
+        """Raise InspectError if a text in ``wanted`` is none of the known values of a column, and in none of the rows.
+
+        ``wanted`` is the value of the column's key in :meth:`where`.
+        """
+        known = self.known.get(column, ())
+        texts = [wanted] if isinstance(wanted, str) else wanted if isinstance(wanted, list | tuple | set) else []
+        others = [text for text in texts if isinstance(text, str) and text not in known] if known else []
+        held = set(self.table[column].to_pylist()) if others else set()
+        if unknown := next((text for text in others if text not in held), None):
+            raise InspectError(
+                f"the run has no {column} {unknown!r:.{MAX_REPR_CHARS}}: use one of {', '.join(known)}"
+                f"{near(unknown, known)}"
+            )
 
     @property
     def num_rows(self) -> int:
@@ -169,12 +188,7 @@ class Rows:
         ``[:10]``. Raises IndexError for a number without a row, and KeyError for an unknown id.
         """
         if isinstance(which, slice):
-            return Rows(
-                self.folder,
-                self.set,
-                self.table.take(pa.array(range(*which.indices(len(self))), pa.int64())),
-                self.input,
-            )
+            return replace(self, table=self.table.take(pa.array(range(*which.indices(len(self))), pa.int64())))
         number = which
         if isinstance(which, str):
             number = self.table["id"].index(which).as_py()

@@ -40,7 +40,8 @@ def test_where(run: OpenedRun) -> None:
     assert len(rows.where(reason="too_easy")) == reasons.count("too_easy") > 0
     assert len(rows.where(reason=["too_easy", "too_hard"])) == sum(map(reasons.count, ("too_easy", "too_hard")))
     assert len(rows.where(reason=lambda reason: reason.startswith("too_"), stage="difficulty")) > 0
-    assert len(rows.where(reason="no such reason")) == 0
+    assert len(rows.where(reason="too_easy").where(reason="too_hard")) == 0
+    assert len(rows.where(reason=None)) == 0
     assert len(run.sft.where(choices=None)) == run.sft.table["choices"].null_count
     assert len(run.sft.where(pass_rate=lambda rate: rate <= 1)) == len(run.sft)
 
@@ -55,6 +56,32 @@ def test_where(run: OpenedRun) -> None:
 def test_a_wrong_filter_is_named(run: OpenedRun, wanted: dict[str, Any], said: str) -> None:
     with pytest.raises(InspectError, match=re.escape(said)):
         run.sft.where(**wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (
+            {"reason": "too_esay"},
+            "^the run has no reason 'too_esay': use one of .*too_easy.*: did you mean too_easy\\?$",
+        ),
+        ({"reason": ["too_easy", "nope"]}, "^the run has no reason 'nope': use one of "),
+        (
+            {"stage": "dificulty"},
+            "^the run has no stage 'dificulty': use one of ingest, .*: did you mean difficulty\\?$",
+        ),
+    ],
+)
+def test_a_stage_or_reason_that_the_run_does_not_have(run: OpenedRun, wanted: dict[str, Any], said: str) -> None:
+    for rows in (run.rejected, run.rejected.where(stage="difficulty"), run.rejected[:0]):
+        with pytest.raises(InspectError, match=said):
+            rows.where(**wanted)
+
+
+def test_reasons_of_a_run_that_does_not_list_them(run: OpenedRun) -> None:
+    """A run of an earlier version: only the rows have reasons."""
+    rows = Rows(run.folder, "rejected", run.rejected.table, run.summary.input)
+    assert len(rows.where(reason="no such reason")) == 0
 
 
 def test_rows_are_indexed_by_number_and_id(run: OpenedRun) -> None:
@@ -121,7 +148,7 @@ def test_a_row_is_shown_with_its_image_and_trace(run: OpenedRun) -> None:
     assert html.escape(run.sft[0]["question"], quote=False).split("\n")[0][:40] in html.unescape(page)
     rejected = page_of(run.rejected.where(reason="too_easy"))
     assert "Rejected by the stage" in rejected and "data:image/" in rejected
-    assert page_of(run.rejected.where(reason="nothing")).count("no rows") == 1
+    assert page_of(run.rejected.where(reason="truncated")).count("no rows") == 1
     assert page_of(run) == (run.folder / "report.html").read_text("utf-8")
 
 
