@@ -155,24 +155,35 @@ def test_both_recipes_go_through_every_command() -> None:
     assert sum(line.startswith("beam inspect") for line in COMMANDS) == 3
 
 
-@pytest.mark.usefixtures("ran")
-def test_a_bundled_recipe_takes_a_stage_by_the_changes_of_the_page(folder: Path) -> None:
-    text = (ROOT / "pipelines/grounded_cot.py").read_text("utf-8")
-    [diff] = blocks(ROOT / "docs/extend.md", "diff")
-    removed, added = list[str](), list[str]()
+def _changed(text: str, diff: str) -> str:
+    """The text with the changes of a diff. The lines above the first added line of a change say where it is."""
+    old, new, is_begun = "", "", False
     for line in [*diff.splitlines(), ""]:
-        if added and not line.startswith("+"):
-            old, new = "\n".join(removed) + "\n", "\n".join(added) + "\n"
+        if is_begun and not line.startswith("+"):
             assert text.count(old) == 1, old
-            text, removed, added = text.replace(old, new), [], []
-        (added if line.startswith("+") else removed).append(line[1:])
-    (folder / "measured_cot.py").write_text(text, "utf-8")
-    run = folder / "runs/measured"
-    ended = _run("beam run measured_cot.py --input questions/ --output runs/measured")
+            text, old, new, is_begun = text.replace(old, new), "", "", False
+        is_begun |= line.startswith("+")
+        old += "" if line.startswith("+") else f"{line[1:]}\n"
+        new += "" if line.startswith("-") else f"{line[1:]}\n"
+    return text
+
+
+@pytest.mark.usefixtures("ran")
+@pytest.mark.parametrize(("number", "name", "column"), [(0, "measured", "question_words"), (1, "bright", "brightness")])
+def test_a_bundled_recipe_takes_a_stage_by_the_changes_of_the_page(
+    number: int, name: str, column: str, folder: Path
+) -> None:
+    text = (ROOT / "pipelines/grounded_cot.py").read_text("utf-8")
+    text = _changed(text, blocks(ROOT / "docs/extend.md", "diff")[number])
+    (folder / f"{name}_cot.py").write_text(text, "utf-8")
+    run = folder / f"runs/{name}_cot"
+    ended = _run(f"beam run {name}_cot.py --input questions/ --output {run}")
     assert ended.code == 0, ended.err
-    read = {row["id"]: row for name in ("sft", "rl", "rejected") for row in rows(run, name)}
+    read = {row["id"]: row for side in ("sft", "rl", "rejected") for row in rows(run, side)}
     assert len(read) == RECORDS
-    assert all(row["question_words"] == len(row["question"].split()) for row in read.values())
+    assert all(row[column] is not None for row in read.values())
+    if column == "question_words":
+        assert all(row[column] == len(row["question"].split()) for row in read.values())
 
 
 @pytest.mark.usefixtures("ran")
