@@ -13,7 +13,7 @@ from typing import Any
 from groundtrace.config.errors import ConfigError
 from groundtrace.config.fields import default_of, section_class
 from groundtrace.schemas.paths import local_path
-from groundtrace.schemas.registry import near
+from groundtrace.schemas.registry import near, search_beside
 from groundtrace.schemas.toml_text import read_toml
 
 EXTENDS = "extends"
@@ -35,7 +35,8 @@ def read_config(
     the result (:func:`merged`). The key ``extends`` itself is not in the result.
 
     The value of ``extends`` is a path relative to the file's folder. It may also be the name, without ``.toml``, of a
-    config in the folder ``bundled``; this name is used only if there is no file at the path.
+    config in the folder ``bundled``; this name is used only if there is no file at the path. Modules of plug-ins are
+    then also found in the folders of the files that were read (:func:`groundtrace.schemas.registry.search_beside`).
 
     Args:
         path: The path of the file.
@@ -50,6 +51,7 @@ def read_config(
     configs. The message suggests a remedy, such as the bundled config with the most similar name.
     """
     values = _parsed(path, bundled, named_in)
+    search_beside(local_path(path))
     extended = values.pop(EXTENDS, None)
     if extended is None:
         return values

@@ -24,7 +24,7 @@ from groundtrace.config.config_file import read_config
 from groundtrace.config.errors import ConfigError, UnknownKeys, config_error
 from groundtrace.config.fields import default_of, section_class
 from groundtrace.config.renamed import renamed_keys
-from groundtrace.schemas.registry import KINDS, Registry, check_parts, near, use_plugins
+from groundtrace.schemas.registry import KINDS, Registry, check_parts, near, search_beside, use_plugins
 
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -189,6 +189,7 @@ def given_values(
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
+    search_beside(None)
     values = {} if path is None else read_config(path, bundled, cls)
     for override in overrides:
         _apply(values, override)

@@ -177,7 +177,7 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         ("numerik", "must be one of text, numeric, or one of your own as module:NAME, got 'numerik': did you mean num"),
         ("", "must be one of text, numeric, or one of your own as module:NAME, got ''"),
         ("a b:C", "must be one of text, numeric, or one of your own as module:NAME, got 'a b:C'"),
-        ("gone:X", "names the answer type gone:X, but gone:X cannot be imported (No module named 'gone'): run the c"),
+        ("gone:X", "names the answer type gone:X, but gone:X cannot be imported (No module named 'gone'): put this"),
         (
             "gone:__class__",
             "names the answer type gone:__class__, but gone:__class__ cannot be imported (No module named 'gone')",

@@ -14,7 +14,7 @@ from apache_beam.runners.runner import PipelineRunner
 from groundtrace.inference.open_files import check_for_workers
 from groundtrace.pipelines.running.execute.local_workers import WorkersRunner
 from groundtrace.schemas.coding import RECORD_MODULES
-from groundtrace.schemas.registry import configured_plugins
+from groundtrace.schemas.registry import configured_plugins, searched_folders
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
@@ -56,7 +56,7 @@ def _worker_imports() -> str:
 
 def _worker_code(recipe_file: Path | None) -> str:
     """Return the Python code that a worker process on this machine runs."""
-    lines = ["import os, sys"]
+    lines = ["import os, sys", f"sys.path += {searched_folders()!r}"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]
         lines += [f"adopt_file({str(recipe_file)!r})"]
