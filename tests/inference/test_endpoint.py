@@ -174,7 +174,7 @@ def test_a_class_elsewhere_is_a_kind(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["no_such_module:Echo", "groundtrace.inference.endpoint:NoSuchClass"])
 def test_a_class_that_is_not_there_is_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(
-        EndpointError, match=f"names the endpoint kind {kind}, but {kind} cannot be imported .*: (run|correct)"
+        EndpointError, match=f"names the endpoint kind {kind}, but {kind} cannot be imported .*: (put|correct)"
     ):
         open_kind(tmp_path, kind)
 

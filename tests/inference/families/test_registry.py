@@ -81,7 +81,7 @@ def test_a_value_elsewhere_is_a_family(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_value_that_is_not_there_is_one_line() -> None:
     with pytest.raises(
         ValueError,
-        match=r"names the family no_such_module:OWN, but no_such_module:OWN cannot be imported .*: (run|correct)",
+        match=r"names the family no_such_module:OWN, but no_such_module:OWN cannot be imported .*: (put|correct)",
     ):
         FAMILIES.named("no_such_module:OWN")
 
