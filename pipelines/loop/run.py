@@ -23,13 +23,12 @@ from groundtrace.inference.endpoints.vllm_server import find_vllm
 from groundtrace.pipelines.loop.process import run_process
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, SPLIT, TRAIN, Division, divide, settings_after
 from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, record_path, write_record
-from groundtrace.pipelines.loop.settings import LoopSettings
+from groundtrace.pipelines.loop.settings import TINY, LoopSettings, defaults_of
 from groundtrace.pipelines.loop.steps import (
     CURATE,
     GRPO,
     RL,
     SFT,
-    TINY,
     Loop,
     Step,
     config_path,
@@ -105,6 +104,7 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
         curation=_without_map(values, run_settings.input),
         sections=sections_of(loaded.settings),
         recipe_sha256=hashlib.sha256(recipe_file(recipe).read_bytes()).hexdigest(),
+        defaults=defaults_of(model),
     )
     trainer = given_values(config_file(loop.trainer_config), (), CONFIGS, TrainerSettings)
     digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()

@@ -13,6 +13,9 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import given_values, settings, settings_from
 from groundtrace.inference.settings import EndpointSettings
 
+TINY = "tiny"
+"""The value of ``--model`` for a small model of random weights, which the loop makes itself."""
+TINY_DEFAULTS = Path(__file__).with_name("tiny.toml")
 OWN_KEYS = ("kind", "model", "revision")
 """The settings of the trained model's endpoint that the loop sets itself. A user must not set them."""
 Overrides = Annotated[Mapping[str, Any], "keys of this step's config and their values, in tables as in that config"]
@@ -88,7 +91,8 @@ class LoopSettings:
     the config of the first run with some changes. The endpoint of the role ``policy`` is the trained policy.
     ``attempt.k``, ``attempt.k_min`` and ``[difficulty]`` get the pipeline's defaults, and ``allow_embedded`` is True.
     If the recipe has the section ``[attempt]``, ``attempt.as_trained`` is True. If the recipe has the section
-    ``[split]``, ``split.sft_ratio`` is 0. Finally, each value in ``rl.set`` replaces the value of its key.
+    ``[split]``, ``split.sft_ratio`` is 0. Finally, each value in ``rl.set`` replaces the value of its key. With
+    ``--model tiny``, ``[attempt]`` and the endpoint have other defaults, for a CPU.
     """
 
     held_out: HeldOutSettings = field(default_factory=HeldOutSettings)
@@ -99,6 +103,15 @@ class LoopSettings:
     rl: StepSettings = field(default_factory=StepSettings)
     grpo: StepSettings = field(default_factory=StepSettings)
     eval: StepSettings = field(default_factory=StepSettings)
+
+
+def defaults_of(model: str) -> LoopSettings:
+    """Return the settings that apply to a loop where the user's configs have no value.
+
+    ``model`` is the value of ``--model``. For the model ``tiny``, the bundled file ``tiny.toml`` holds the settings:
+    the trainer's config, the server, and short attempts, which a CPU can make. Other models have no such settings.
+    """
+    return settings_from(LoopSettings, given_values(str(TINY_DEFAULTS) if model == TINY else None))
 
 
 def load_loop(path: str | None, overrides: tuple[str, ...] = ()) -> LoopSettings:

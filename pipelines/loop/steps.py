@@ -9,7 +9,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ import tomli_w
 from groundtrace.config.config_file import merged
 from groundtrace.config.flat import flat_values
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, TRAIN
-from groundtrace.pipelines.loop.settings import LoopSettings, StepSettings
+from groundtrace.pipelines.loop.settings import TINY, LoopSettings, StepSettings
 from groundtrace.schemas.errors import UserError
 
-TINY = "tiny"
 POLICY = "trained"
 """The name of the endpoint that serves the model after SFT, in the config of the pipeline run that makes the RL set."""
 CURATE, MODEL, SFT, RL, GRPO = "curate", "model", "sft", "rl", "grpo"
@@ -46,6 +45,8 @@ class Loop:
         sections: The names of the sections and keys that the recipe's config can have.
         recipe_sha256: The digest of the recipe's file.
         trainer_sha256: The digest of the trainer's config.
+        defaults: The settings that apply where neither the loop's config nor the curation's config has a value
+            (:func:`groundtrace.pipelines.loop.settings.defaults_of`).
     """
 
     recipe: str
@@ -56,6 +57,7 @@ class Loop:
     sections: frozenset[str]
     recipe_sha256: str = ""
     trainer_sha256: str = ""
+    defaults: LoopSettings = field(default_factory=LoopSettings)
 
     @property
     def base(self) -> str:
@@ -70,20 +72,21 @@ class Loop:
         """Return the kind of the endpoint (model server) that serves the model after SFT in the second run of the
         pipeline, such as ``vllm``.
         """
-        return self.settings.serve.kind or ("transformers_chat" if self.model == TINY else "vllm")
+        return self.settings.serve.kind or self.defaults.serve.kind or "vllm"
 
     @property
     def trainer_config(self) -> str:
         """Return the trainer's config: a path, or the name of a bundled config.
 
-        Raises UserError if no config is set and the model is not ``tiny``.
+        Raises UserError if no config is set and the model has no default config.
         """
-        if not self.settings.trainer.config and self.model != TINY:
+        config = self.settings.trainer.config or self.defaults.trainer.config
+        if not config:
             raise UserError(
                 f"trainer.config is not set: set trainer.config to a trainer's config for {self.model}, such as "
                 "argos-lora"
             )
-        return self.settings.trainer.config or TINY
+        return config
 
 
 @dataclass(frozen=True)
@@ -196,11 +199,13 @@ def _rl(loop: Loop, model: str, revision: str) -> Step:
     kept = {name: value for name, value in loop.curation.items() if name != "difficulty"}
     if isinstance(attempt := kept.get("attempt"), Mapping):
         kept["attempt"] = {name: value for name, value in attempt.items() if name not in ("k", "k_min")}
-    endpoint = {**loop.settings.serve.endpoint, "kind": loop.served_by, "model": model, "revision": revision}
+    defaults = {name: values for name, values in loop.defaults.rl.set.items() if name in loop.sections}
+    endpoint = {**loop.defaults.serve.endpoint, **loop.settings.serve.endpoint}
+    endpoint |= {"kind": loop.served_by, "model": model, "revision": revision}
     own = {"allow_embedded": True, "endpoints": {POLICY: endpoint}, "roles": {"policy": POLICY}}
     sections = {"attempt": {"as_trained": True}, "split": {"sft_ratio": 0.0}}
     own |= {name: values for name, values in sections.items() if name in loop.sections}
-    config = merged(merged(kept, own), loop.settings.rl.set)
+    config = merged(merged(merged(defaults, kept), own), loop.settings.rl.set)
     return _run(loop, RL, "pass rates of the model after SFT, and the RL set", config, (SFT,))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from groundtrace.config.settings import settings_from
 from groundtrace.pipelines.loop.questions import Division, divide
-from groundtrace.pipelines.loop.settings import HeldOutSettings, LoopSettings
+from groundtrace.pipelines.loop.settings import HeldOutSettings, LoopSettings, defaults_of
 from groundtrace.pipelines.loop.steps import Loop
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.stages.sources.base import RowSettings
@@ -53,7 +53,8 @@ SECTIONS = frozenset({"attempt", "difficulty", "split", "trace"})
 
 def loop_of(out: Path, model: str = "tiny", curation: Mapping[str, Any] | None = None, **values: Any) -> Loop:
     settings = settings_from(LoopSettings, values)
-    return Loop("grounded_cot", model, out, settings, curation or {}, SECTIONS, "recipe", "trainer")
+    defaults = defaults_of(model)
+    return Loop("grounded_cot", model, out, settings, curation or {}, SECTIONS, "recipe", "trainer", defaults)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from groundtrace.pipelines.loop import run as module
 from groundtrace.pipelines.loop.records import read_record
 from groundtrace.pipelines.loop.run import StepFailed, make_loop, run_loop
 from groundtrace.pipelines.loop.settings import LoopSettings, load_loop
-from groundtrace.pipelines.loop.steps import Loop
+from groundtrace.pipelines.loop.steps import Loop, make_steps
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 
@@ -185,6 +185,8 @@ def test_a_loop_is_made_of_the_configs_that_it_names(tmp_path: Path) -> None:
     loop = made(tmp_path, load_loop(str(tmp_path / "loop.toml")))
     assert loop.curation == {"trace": {"n": 3}}, "the column map was applied to the questions"
     assert {"attempt", "split", "difficulty"} <= loop.sections
+    [rl] = [step.config for step in make_steps(loop) if step.name == "rl"]
+    assert rl is not None and rl["attempt"]["max_tokens"] == 128, "the tiny model's attempts are short"
     assert (loop.out, loop.base) == (tmp_path / "out", str(tmp_path / "out/model"))
     assert len(loop.recipe_sha256) == len(loop.trainer_sha256) == 64
     lines = (tmp_path / "out/questions/train/records.jsonl").read_text("utf-8").splitlines()

@@ -98,8 +98,32 @@ def test_the_config_of_the_second_run() -> None:
     assert config_of(loop, "curate") == CURATION
 
 
+def test_a_tiny_model_has_short_attempts_and_a_server_in_the_process() -> None:
+    """These are the defaults for a CPU. Each key of the loop's config or of the curation's config replaces one."""
+    endpoint = {"kind": "transformers_chat", "model": f"{OUT}/sft/model", "revision": "abc", "max_concurrency": 128}
+    found = config_of(loop_of(OUT))
+    assert found["attempt"] == {"as_trained": True, "k": 4, "k_min": 2, "max_tokens": 128}
+    assert found["endpoints"] == {"trained": endpoint}
+    assert "attempt" not in config_of(loop_of(OUT), "curate"), "the first run does not ask the tiny model"
+    changed = loop_of(OUT, serve={"endpoint": {"max_concurrency": 8}}, rl={"set": {"attempt": {"k_min": 1}}})
+    assert config_of(changed)["attempt"]["k_min"] == 1 and config_of(changed)["attempt"]["max_tokens"] == 128
+    assert config_of(changed)["endpoints"]["trained"] == endpoint | {"max_concurrency": 8}
+    assert config_of(loop_of(OUT, curation=CURATION))["attempt"]["max_tokens"] == 64
+    without = replace(loop_of(OUT), sections=frozenset({"trace"}))
+    assert "attempt" not in config_of(without), "the recipe has no such section"
+
+
+def test_a_tiny_model_can_be_served_by_vllm() -> None:
+    assert loop_of(OUT, serve={"kind": "vllm"}).served_by == "vllm"
+
+
 def test_the_second_run_can_be_changed() -> None:
-    loop = loop_of(OUT, rl={"set": {"attempt": {"k": 8}, "difficulty": {"high": 0.75}, "split": {"sft_ratio": 0.1}}})
+    loop = loop_of(
+        OUT,
+        "m",
+        trainer={"config": "c"},
+        rl={"set": {"attempt": {"k": 8}, "difficulty": {"high": 0.75}, "split": {"sft_ratio": 0.1}}},
+    )
     found = config_of(loop)
     assert found["attempt"] == {"as_trained": True, "k": 8}
     assert (found["difficulty"], found["split"]) == ({"high": 0.75}, {"sft_ratio": 0.1})
