@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.pipelines.running.account.kept_rows import why_no_rows
+from groundtrace.pipelines.running.account.rejections import why_few_rows, why_no_rows
 from groundtrace.pipelines.running.execute.dry_run import dry_run
 from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
 from groundtrace.pipelines.running.execute.worker_forks import end_unused_template, fork_template
@@ -116,7 +116,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
         *truncations(summary),
-        *_no_rows(summary),
+        *_why_few(summary),
         *_nothing_from(summary),
         f"{counted(usage.requests, 'request')} sent, {replies} from the cache, ${usage.cost_usd:.2f}, "
         f"{summary.wall_s:.1f} s",
@@ -144,9 +144,11 @@ def _detail(summary: RunSummary, reason: str) -> str:
     )
 
 
-def _no_rows(summary: RunSummary) -> list[str]:
-    why = why_no_rows(summary)
-    return [f"no rows: {why}"] if why else []
+def _why_few(summary: RunSummary) -> list[str]:
+    """Return a line that states why the run made no rows or few rows, or no line if no such reason is known."""
+    if why := why_no_rows(summary):
+        return [f"no rows: {why}"]
+    return [why] if (why := why_few_rows(summary)) else []
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.pipelines.running.account.rejections import why_no_rows
 from groundtrace.publishing.figures import truncations
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.schemas.errors import UserError
@@ -12,30 +13,11 @@ from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
 from groundtrace.schemas.text import counted
 from groundtrace.stages.plumbing.stage import BUDGET
 
-_ADVICE = {
-    "too_hard": ": to see traces all the same, add --set difficulty.low=0 --set difficulty.include_low=true",
-    "too_easy": ": to see traces all the same, add --set difficulty.high=1 --set difficulty.include_high=true",
-}
-
 
 class NothingKept(UserError):
     """Raised if a run made no SFT and no RL rows, but its folder holds rows of a finished run. The old rows were not
     replaced.
     """
-
-
-def why_no_rows(summary: RunSummary) -> str:
-    """Return a text that states why a run made no SFT and no RL rows. For some causes, the text also states what the
-    user can do.
-
-    The text is "" if the run made rows, or if it rejected no record. ``summary`` holds the run's counts of records,
-    rows and rejections.
-    """
-    counts = summary.counts
-    if counts.kept or not counts.by_reason:
-        return ""
-    [(reason, records)] = counts.by_reason.most_common(1)
-    return f"all records were rejected, {records} of {counts.input} as {reason}{_ADVICE.get(reason, '')}"
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:

@@ -1,0 +1,53 @@
+"""What a run says if it rejected most or all of its records for one reason."""
+
+import pytest
+
+from groundtrace.pipelines.commands.run import summary_text
+from groundtrace.pipelines.running.account.rejections import options_to_keep, why_few_rows, why_no_rows
+from groundtrace.schemas.run_summary import Counts, RunSummary
+
+HARD = "--set difficulty.low=0 --set difficulty.include_low=true"
+EASY = "--set difficulty.high=1 --set difficulty.include_high=true"
+
+
+def summary(counts: Counts) -> RunSummary:
+    return RunSummary("r", "in", counts, {}, {}, {}, {}, "now", 1.0, "rev", "sha", False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "few", "none"),
+    [
+        (
+            Counts(33, 2, 1, {"ingest": {"media_missing": 3}, "difficulty": {"too_easy": 25, "too_hard": 2}}),
+            f"25 of 30 usable records were too_easy: to keep them, add {EASY}",
+            "",
+        ),
+        (
+            Counts(5, 1, 0, {"ingest": {"media_missing": 1}, "difficulty": {"too_hard": 3}}),
+            f"3 of 4 usable records were too_hard: to keep them, add {HARD}",
+            "",
+        ),
+        (Counts(4, 1, 1, {"difficulty": {"too_easy": 2}}), "", ""),  # half is not most
+        (Counts(10, 1, 0, {"verify": {"wrong_answer": 9}}), "", ""),  # no setting keeps them
+        (
+            Counts(4, 0, 0, {"difficulty": {"too_hard": 4}}),
+            "",
+            f"all records were rejected, 4 of 4 as too_hard: to see traces all the same, add {HARD}",
+        ),
+        (Counts(4, 0, 0, {"verify": {"wrong_answer": 4}}), "", "all records were rejected, 4 of 4 as wrong_answer"),
+        (Counts(0, 0, 0, {}), "", ""),
+    ],
+)
+def test_why(counts: Counts, few: str, none: str) -> None:
+    found = summary(counts)
+    assert (why_few_rows(found), why_no_rows(found)) == (few, none)
+    lines = summary_text(found, "RUN").splitlines()
+    assert [line for line in lines if "--set" in line or line.startswith("no rows")] == (
+        [few] if few else [f"no rows: {none}"] if none else []
+    )
+
+
+def test_the_keys_of_a_loop() -> None:
+    wanted = "--set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true"
+    assert options_to_keep("too_hard", "rl.set.") == wanted
+    assert options_to_keep("wrong_answer") == ""
