@@ -3,7 +3,8 @@
 A step that was stopped or killed is started again with the same command: ``beam run`` then continues from its reply
 cache, and ``trainer`` from its last checkpoint. A step is also done again if its command, its config, or a step that it
 depends on has changed. The folder of the earlier result is then moved to OUT/earlier, where OUT is the output folder of
-the loop.
+the loop. A run of the pipeline stays in its folder instead, which holds its reply cache: ``beam run`` replaces the
+outputs, and keeps the earlier rows in the subfolder ``previous``.
 """
 
 import hashlib
@@ -39,11 +40,13 @@ from groundtrace.pipelines.loop.steps import (
     sections_of,
 )
 from groundtrace.pipelines.loop.story import PAGE, write_story
+from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.pipelines.running.plan.loading import load_recipe, recipe_file
 from groundtrace.publishing.reading import read_summary
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.schemas.text import counted, say, utc_now
 from groundtrace.stages.sources.base import RowSettings
@@ -230,17 +233,26 @@ def _check_rows(loop: Loop, step: Step) -> None:
     wanted = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}.get(step.name)
     if wanted is None:
         return
-    summary = read_summary(loop.out / wanted[0], checked=False)
+    made = loop.out / wanted[0]
+    summary = read_summary(made, checked=False)
     if not summary.counts.rows(wanted[1]):
         reasons = ", ".join(f"{name} {n}" for name, n in summary.counts.by_reason.most_common(3))
-        remedy = (
-            "change the config of the curation" if step.name == SFT else "change settings in rl.set, such as difficulty"
-        )
         raise UserError(
-            f"the run in {loop.out / wanted[0]} made no {wanted[1].upper()} rows, which the step {step.name} needs. "
-            f"Rejected records by reason: {reasons or 'none'}. Read {loop.out / wanted[0] / 'report.html'}, "
-            f"{remedy}, and run the same command again"
+            f"the run in {made} made no {wanted[1].upper()} rows, which the step {step.name} needs. Rejected records "
+            f"by reason: {reasons or 'none'}. Read {made / 'report.html'}, and {_remedy(wanted[0], summary)}"
         )
+
+
+def _remedy(name: str, summary: RunSummary) -> str:
+    """Return what the user can do about a run of the pipeline that made no rows for the next training.
+
+    ``name`` is the name of the run's step, ``curate`` or ``rl``. ``summary`` holds the run's counts of rejections.
+    """
+    section = {CURATE: "curate.set", RL: "rl.set"}[name]
+    [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
+    if options := options_to_keep(reason, f"{section}."):
+        return f"run the same command again with other settings: to keep the {reason} questions, add {options}"
+    return f"change the settings of this run in {section}, and run the same command again"
 
 
 def _revision(loop: Loop) -> str:

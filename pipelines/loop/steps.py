@@ -210,9 +210,14 @@ def _rl(loop: Loop, model: str, revision: str) -> Step:
 
 
 def _run(loop: Loop, name: str, title: str, config: Mapping[str, Any], after: tuple[str, ...]) -> Step:
+    """Return a step that runs the pipeline.
+
+    A run without rows may replace an earlier one (``--replace``): rows of an earlier model or config would mislead the
+    training after it. The earlier rows are kept in the subfolder ``previous``.
+    """
     folder, data = loop.out / name, loop.out / FOLDER / TRAIN
     command = ("beam", "run", loop.recipe, "--input", str(data), "--output", str(folder))
-    command += ("--config", str(config_path(loop.out, name)))
+    command += ("--config", str(config_path(loop.out, name)), "--replace")
     return Step(name, title, command, folder, folder / "run.json", after, config, loop.recipe_sha256, starts_anew=False)
 
 

@@ -61,11 +61,12 @@ def loop_of(out: Path, model: str = "tiny", curation: Mapping[str, Any] | None =
 class Commands:
     """Writes the results of commands, and lists the steps that ran. ``fails`` are steps and how they end, once each.
 
-    ``rows`` are the numbers of rows in run.json.
+    ``rows`` are the numbers of rows in run.json, and ``reason`` is the reason of its rejections.
     """
 
     fails: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=lambda: {"sft": 2, "rl": 3})
+    reason: str = "too_hard"
     ran: list[str] = field(default_factory=list)
     words: dict[str, Sequence[str]] = field(default_factory=dict)
 
@@ -101,7 +102,7 @@ class Commands:
             (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def _write_run(self, folder: Path) -> None:
-        counts = {"input": 9, **self.rows, "rejected": {"difficulty": {"too_hard": 4}}}
+        counts = {"input": 9, **self.rows, "rejected": {"difficulty": {self.reason: 4}}}
         run: dict[str, Any] = {"recipe": "grounded_cot", "input": "data", "counts": counts, "wall_s": 1.0}
         run |= {name: {} for name in ("stages", "ledger", "roles", "prompts")}
         run |= {"finished": "", "revision": "", "config_sha256": "", "self_judged": False}

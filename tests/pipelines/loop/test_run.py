@@ -103,12 +103,14 @@ def json_of(path: Path) -> str:
         (
             {"sft": 0, "rl": 3},
             "sft",
-            "made no SFT rows, which the step sft needs.*too_hard 4.*change the config of the curation",
+            "made no SFT rows, which the step sft needs.*too_hard 4.*to keep the too_hard questions, add "
+            "--set curate.set.difficulty.low=0 --set curate.set.difficulty.include_low=true$",
         ),
         (
             {"sft": 2, "rl": 0},
             "grpo",
-            "made no RL rows, which the step grpo needs.*too_hard 4.*change settings in rl.set, such as difficulty",
+            "made no RL rows, which the step grpo needs.*too_hard 4.*to keep the too_hard questions, add "
+            "--set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true$",
         ),
     ],
 )
@@ -117,6 +119,12 @@ def test_a_run_without_rows_ends_the_loop(rows: dict[str, int], step: str, messa
     with pytest.raises(UserError, match=message):
         run_loop(loop_of(out), commands)
     assert commands.ran == ALL[: ALL.index(step)]
+
+
+def test_a_run_without_rows_for_a_reason_without_a_setting(out: Path) -> None:
+    commands = Commands(rows={"sft": 2, "rl": 0}, reason="ungradable")
+    with pytest.raises(UserError, match=r"ungradable 4.*change the settings of this run in rl\.set, and run the same"):
+        run_loop(loop_of(out), commands)
 
 
 def test_a_lost_result_is_made_again(out: Path) -> None:

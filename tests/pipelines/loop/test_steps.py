@@ -17,24 +17,24 @@ from .loops import loop_of
 
 OUT = Path("/loops/a")
 TINY = """\
-curate: beam run grounded_cot --input OUT/questions/train --output OUT/curate --config OUT/configs/curate.toml
+curate: beam run grounded_cot --input OUT/questions/train --output OUT/curate --config OUT/configs/curate.toml --replace
 model: trainer tiny OUT/model --data OUT/curate
 eval-base: trainer eval --config tiny --data OUT/questions/held --output OUT/eval-base --set model.path=OUT/model
 sft: trainer sft --config tiny --data OUT/curate --output OUT/sft --set model.path=OUT/model
 eval-sft: trainer eval --config tiny --data OUT/questions/held --output OUT/eval-sft --set model.path=OUT/sft/model
-rl: beam run grounded_cot --input OUT/questions/train --output OUT/rl --config OUT/configs/rl.toml
+rl: beam run grounded_cot --input OUT/questions/train --output OUT/rl --config OUT/configs/rl.toml --replace
 grpo: trainer grpo --config tiny --data OUT/rl --output OUT/grpo --set model.path=OUT/sft/model
 eval-grpo: trainer eval --config tiny --data OUT/questions/held --output OUT/eval-grpo --set model.path=OUT/grpo/model
 """
 REAL = """\
-curate: beam run grounded_cot --input OUT/questions/train --output OUT/curate --config OUT/configs/curate.toml
+curate: beam run grounded_cot --input OUT/questions/train --output OUT/curate --config OUT/configs/curate.toml --replace
 eval-base: trainer eval --config argos-lora --data OUT/questions/held --output OUT/eval-base \
 --set model.path=Qwen/Qwen3-VL-2B-Instruct --set eval.samples=1
 sft: trainer sft --config argos-lora --data OUT/curate --output OUT/sft --set model.path=Qwen/Qwen3-VL-2B-Instruct \
 --set sft.steps=30 --set 'log.project=my loop' --gpus 2
 eval-sft: trainer eval --config argos-lora --data OUT/questions/held --output OUT/eval-sft \
 --set model.path=OUT/sft/model --set eval.samples=1
-rl: beam run grounded_cot --input OUT/questions/train --output OUT/rl --config OUT/configs/rl.toml
+rl: beam run grounded_cot --input OUT/questions/train --output OUT/rl --config OUT/configs/rl.toml --replace
 grpo: trainer grpo --config argos-lora --data OUT/rl --output OUT/grpo --set model.path=OUT/sft/model --gpus 2
 eval-grpo: trainer eval --config argos-lora --data OUT/questions/held --output OUT/eval-grpo \
 --set model.path=OUT/grpo/model --set eval.samples=1
