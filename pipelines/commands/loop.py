@@ -58,8 +58,9 @@ def run_loop_command(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     UserError for a mistake in the command or in a config, and for missing packages.
     """
     require_extra("train", "beam loop", "torch", "torchvision", "transformers")
-    from groundtrace.pipelines.loop.run import StepFailed, described, make_loop, run_loop
+    from groundtrace.pipelines.loop.run import described, make_loop, run_loop
     from groundtrace.pipelines.loop.settings import load_loop
+    from groundtrace.pipelines.loop.stop import StepFailed
     from groundtrace.pipelines.loop.story import read_story, story_lines
 
     settings = load_loop(parsed.config, tuple(parsed.overrides))

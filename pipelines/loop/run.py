@@ -10,7 +10,6 @@ outputs, and keeps the earlier rows in the subfolder ``previous``.
 import hashlib
 import json
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +38,7 @@ from groundtrace.pipelines.loop.steps import (
     make_steps,
     sections_of,
 )
+from groundtrace.pipelines.loop.stop import StepFailed, Stop, stop_of
 from groundtrace.pipelines.loop.story import PAGE, write_story
 from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
@@ -54,28 +54,12 @@ from groundtrace.storage.files import is_unfinished, locked, write_atomically
 from groundtrace.trainer.settings import TrainerSettings
 
 EARLIER = "earlier"
-KILLED_CODE = 3
-"""The exit code of ``beam loop`` if a signal ended a step. The same command then resumes the loop."""
 FREE_LIMIT_S, FREE_TICK_S = 120.0, 0.5
 """The seconds that a step waits while another process writes into its folder, and the seconds between two checks.
 
 Such a process belongs to a loop that was killed.
 """
 RunCommand = Callable[[Sequence[str], Path], int]
-
-
-class StepFailed(Exception):
-    """Raised if the command of a step of ``beam loop`` failed, for example the training. ``code`` is the exit code with
-    which ``beam loop`` ends.
-    """
-
-    def __init__(self, step: Step, code: int, log: Path) -> None:
-        what = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        super().__init__(
-            f"the step {step.name} ({step.title}) {what}: read its output in {log}, correct the error, and run the "
-            "same command again to continue"
-        )
-        self.code = KILLED_CODE if code < 0 else code
 
 
 def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSettings) -> tuple[Loop, Division]:
@@ -177,22 +161,35 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
     """Run all unfinished steps (curation, trainings, evaluations) of a loop, and return the path of its page
     ``loop.html``.
 
-    The page shows the results. ``loop`` holds the arguments and settings of the loop. :func:`make_loop` returns it and
-    divides its questions into a part to train on and a part to evaluate on. ``run_command`` runs the command of a step:
-    it gets the words of the command and the path of a log file, and returns the exit code. Tests replace it. Raises
-    :class:`StepFailed` if the command of a step fails, and UserError if a training has no rows or its folder is in use.
+    The page shows the results, or why the loop stopped. ``loop`` holds the arguments and settings of the loop.
+    :func:`make_loop` returns it and divides its questions into a part to train on and a part to evaluate on.
+    ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file, and returns
+    the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a
+    training has no rows or its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):
-        steps = make_steps(loop, _revision(loop))
-        step = next(each for each in steps if each.name == name)
-        identity = identities(loop, steps)[name]
-        if is_done(step, identity, loop.out):
-            say(f"loop {place}/{len(names)}: {name}, finished before", file=sys.stderr)
-            continue
-        say(f"loop {place}/{len(names)}: {name}, {step.title}", f"  {shlex.join(step.command)}", file=sys.stderr)
-        _do(loop, step, identity, run_command)
+        try:
+            _do_unless_done(loop, name, f"loop {place}/{len(names)}: {name}", run_command)
+        except BaseException as error:
+            _refresh(loop, "", stop_of(error, name, loop.out))
+            raise
     return _refresh(loop, "")
+
+
+def _do_unless_done(loop: Loop, name: str, title: str, run_command: RunCommand) -> None:
+    """Run the step ``name`` of a loop if it is not finished, and print this with ``title`` in front.
+
+    ``run_command`` runs the command, and the errors are those of :func:`_do`.
+    """
+    steps = make_steps(loop, _revision(loop))
+    step = next(each for each in steps if each.name == name)
+    identity = identities(loop, steps)[name]
+    if is_done(step, identity, loop.out):
+        say(f"{title}, finished before", file=sys.stderr)
+        return
+    say(f"{title}, {step.title}", f"  {shlex.join(step.command)}", file=sys.stderr)
+    _do(loop, step, identity, run_command)
 
 
 def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
@@ -298,14 +295,14 @@ def _move_away(out: Path, step: Step, why: str) -> None:
     say(f"  {step.folder} {why}: moved to {target}", file=sys.stderr)
 
 
-def _refresh(loop: Loop, running: str) -> Path:
+def _refresh(loop: Loop, running: str, stop: Stop | None = None) -> Path:
     """Write ``loop.html``, the page with the results of the loop so far, and return its path.
 
-    ``running`` is the name of the step that is running now; "" if no step is running. If the page cannot be written,
-    the function prints the reason and raises no error.
+    ``running`` is the name of the step that is running now; "" if no step is running. ``stop`` describes why the loop
+    stopped; None if it did not stop. If the page cannot be written, the function prints the reason and raises no error.
     """
     try:
-        write_story(loop, running)
+        write_story(loop, running, stop)
     except Exception as error:  # whatever it is, the steps matter more than their page
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         say(f"beam: {loop.out / PAGE} cannot be written: {reason}", file=sys.stderr)

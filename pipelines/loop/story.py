@@ -22,6 +22,7 @@ from groundtrace.pipelines.loop.steps import (
     Step,
     make_steps,
 )
+from groundtrace.pipelines.loop.stop import Stop
 from groundtrace.publishing.reading import read_summary
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.rows.records import Records
@@ -100,6 +101,7 @@ class Story:
         blind: The accuracy of the best policy that ignores the images; None if it is unknown.
         curves: The charts of each training, with the training's name.
         questions: A few held-out questions with the answers of the models.
+        stop: Why the loop stopped before its end; None if it did not stop.
     """
 
     steps: Sequence[ShownStep]
@@ -110,15 +112,16 @@ class Story:
     blind: float | None
     curves: Sequence[tuple[str, Sequence[Chart]]]
     questions: Sequence[ShownQuestion]
+    stop: Stop | None = None
 
 
-def write_story(loop: Loop, running: str = "") -> None:
+def write_story(loop: Loop, running: str = "", stop: Stop | None = None) -> None:
     """Write the page ``loop.html`` into the folder of a loop. The page shows the results of the loop so far.
 
     ``loop`` holds the arguments and settings of the loop. ``running`` is the name of the step that is running now; ""
-    if no step is running.
+    if no step is running. ``stop`` describes why the loop stopped; None if it did not stop.
     """
-    page = story_page(loop, read_story(loop, running), running)
+    page = story_page(loop, read_story(loop, running, stop), running)
     write_atomically(loop.out / PAGE, page.encode("utf-8", "backslashreplace"))
 
 
@@ -147,14 +150,15 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
     )
 
 
-def read_story(loop: Loop, running: str = "") -> Story:
+def read_story(loop: Loop, running: str = "", stop: Stop | None = None) -> Story:
     """Read the results of a loop so far from its folders, and return them.
 
     ``loop`` holds the arguments and settings of the loop. ``running`` is the name of the step that is running now; ""
-    if no step is running. Raises OSError, ValueError or KeyError if a file is missing or damaged, and
-    :class:`groundtrace.publishing.reading.InspectError` for a damaged run.
+    if no step is running. ``stop`` describes why the loop stopped; None if it did not stop. Raises OSError, ValueError
+    or KeyError if a file is missing or damaged, and :class:`groundtrace.publishing.reading.InspectError` for a damaged
+    run.
     """
-    steps = [_shown(loop, step, running) for step in make_steps(loop)]
+    steps = [_shown(loop, step, running, stop) for step in make_steps(loop)]
     done = {step.name for step in steps if step.state == DONE}
     division = read_division(loop.out)
     answered = {
@@ -174,6 +178,7 @@ def read_story(loop: Loop, running: str = "") -> Story:
         _blind(loop.out, done),
         [(name.upper(), found) for name in (SFT, GRPO) if (found := _curves(loop.out / name))],
         _questions(loop.out, answered),
+        stop,
     )
 
 
@@ -189,16 +194,18 @@ def story_lines(story: Story) -> list[str]:
     return found
 
 
-def _shown(loop: Loop, step: Step, running: str) -> ShownStep:
-    record = read_record(loop.out, step.name)
-    if record is None:
-        return ShownStep(step.name, step.title, RUNNING if step.name == running else WAITING, "", "", "")
+def _shown(loop: Loop, step: Step, running: str, stop: Stop | None) -> ShownStep:
+    record, is_stopped = read_record(loop.out, step.name), stop is not None and stop.step == step.name
     if step.name == running:
         state = RUNNING
-    elif record.finished and step.result.exists():
+    elif record is None:
+        state = STOPPED if is_stopped else WAITING
+    elif record.finished and step.result.exists() and not is_stopped:
         state = DONE
     else:
-        state = STOPPED if record.exit_code is None else FAILED
+        state = FAILED if record.exit_code else STOPPED
+    if record is None:
+        return ShownStep(step.name, step.title, state, "", "", "")
     report = next((name for name in REPORTS if (step.folder / name).is_file()), "")
     took = duration(record.wall_s) if record.wall_s else ""
     log = f"{LOGS}/{step.name}.log"

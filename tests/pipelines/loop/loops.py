@@ -61,12 +61,14 @@ def loop_of(out: Path, model: str = "tiny", curation: Mapping[str, Any] | None =
 class Commands:
     """Writes the results of commands, and lists the steps that ran. ``fails`` are steps and how they end, once each.
 
-    ``rows`` are the numbers of rows in run.json, and ``reason`` is the reason of its rejections.
+    ``rows`` are the numbers of rows in run.json, and ``reason`` is the reason of its rejections. ``outputs``
+    are the texts that the commands of steps print.
     """
 
     fails: dict[str, Any] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=lambda: {"sft": 2, "rl": 3})
     reason: str = "too_hard"
+    outputs: dict[str, str] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
     words: dict[str, Sequence[str]] = field(default_factory=dict)
 
@@ -75,7 +77,7 @@ class Commands:
         self.ran.append(name)
         self.words[name] = command
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(f"output of {name}", "utf-8")
+        log.write_text(self.outputs.get(name, f"output of {name}"), "utf-8")
         end = self.fails.pop(name, 0)
         if isinstance(end, BaseException):
             raise end

@@ -9,9 +9,10 @@ import pytest
 
 from groundtrace.pipelines.loop import run as module
 from groundtrace.pipelines.loop.records import read_record
-from groundtrace.pipelines.loop.run import StepFailed, make_loop, run_loop
+from groundtrace.pipelines.loop.run import make_loop, run_loop
 from groundtrace.pipelines.loop.settings import LoopSettings, load_loop
 from groundtrace.pipelines.loop.steps import Loop, make_steps
+from groundtrace.pipelines.loop.stop import StepFailed
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 

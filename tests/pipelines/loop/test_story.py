@@ -4,11 +4,14 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from groundtrace.pipelines.loop.run import StepFailed, run_loop
+from groundtrace.pipelines.loop.run import run_loop
+from groundtrace.pipelines.loop.stop import StepFailed
 from groundtrace.pipelines.loop.story import read_story, story_lines, story_page, write_story
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import UnsafeFile
 
 from .loops import Commands, loop_of, png, split, write_input
@@ -82,6 +85,48 @@ def test_a_loop_on_its_way(stopped_at: str, tmp_path: Path) -> None:
     text = (out / "loop.html").read_text("utf-8")
     assert text.count('<span class="state running">running</span>') == 1 and 'http-equiv="refresh"' in text
     assert ("Held-out questions</h2>" in text) == (stopped_at != "curate")
+
+
+ERROR = "trainer: 9 weights\nTraceback\ntrainer: model.path is <b>wrong</b>: correct it\n(the report is r.html)\n"
+"""The output of a command that fails. The line of the error is the last one that begins with the program's name."""
+
+
+@pytest.mark.parametrize(
+    ("end", "log", "state", "reason", "remedy"),
+    [
+        (KeyboardInterrupt(), "", "stopped", "interrupted", "Run the same command again to continue."),
+        (
+            2,
+            ERROR,
+            "failed",
+            "the command ended with code 2: model.path is &lt;b&gt;wrong&lt;/b&gt;: correct it",
+            "Correct",
+        ),
+        (1, "a line\nno room\n\n", "failed", "the command ended with code 1: no room", "Correct the error."),
+        (1, "", "failed", "the command ended with code 1", "Correct the error."),
+        (-9, ERROR, "failed", "the command was ended by SIGKILL", "Run the same command again to continue."),
+    ],
+)
+def test_a_stopped_loop(end: Any, log: str, state: str, reason: str, remedy: str, tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    with pytest.raises((StepFailed, KeyboardInterrupt)):
+        run_loop(loop_of(out), Commands({"sft": end}, outputs={"sft": log}))
+    text = (out / "loop.html").read_text("utf-8")
+    assert f'<span class="state {state}">{state}</span>' in text and "state running" not in text
+    [said] = re.findall(r'<p class="stop">.*</p>', text)
+    assert f'<code>sft</code>: <span class="t">{reason}</span><br>{remedy}' in said
+    assert 'http-equiv="refresh"' not in text
+    run_loop(loop_of(out), Commands())
+    assert '<p class="stop">' not in (out / "loop.html").read_text("utf-8")
+
+
+def test_a_loop_that_stopped_before_a_step(tmp_path: Path) -> None:
+    out = divided(tmp_path)
+    with pytest.raises(UserError):
+        run_loop(loop_of(out), Commands(rows={"sft": 2, "rl": 0}))
+    text = (out / "loop.html").read_text("utf-8")
+    assert text.count("state done") == 6 and text.count("state stopped") == 1 and text.count("state waiting") == 1
+    assert "<code>grpo</code>: " in text and "add --set rl.set.difficulty.low=0" in text
 
 
 def test_before_the_first_step(tmp_path: Path) -> None:
