@@ -65,7 +65,7 @@ def check_model_path(settings: ModelSettings) -> None:
     except OSError as error:  # a name that is too long, or a folder that this user may not read
         raise ModelError(f"cannot load {path}: {error.strerror}: correct model.path") from error
     except HFValidationError:
-        raise ModelError(f"cannot load {path}, because this folder does not exist: {_remedy(path)}") from None
+        raise ModelError(f"cannot load {path}, because {_absent(path)}: {_remedy(path)}") from None
     if isinstance(try_to_load_from_cache(path, "config.json", revision=settings.revision), str):
         return
     first, slash, _ = path.partition("/")
@@ -91,7 +91,7 @@ def model_config(settings: ModelSettings) -> Any:
     except Exception as error:  # transformers raises any type if a value has another type than it expects
         if is_offline_mode() and not Path(path).exists():
             raise HubUnreachable(
-                f"cannot load {path}: this folder does not exist, the Hub's cache does not hold the model, and "
+                f"cannot load {path}: {_absent(path)}, the Hub's cache does not hold the model, and "
                 "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE"
             ) from error
         reason = f"{' '.join(str(error).split())[:300]} ({type(error).__name__})"
@@ -105,14 +105,18 @@ def _ask_once(path: str, revision: str) -> None:
         return
     except Exception as error:  # of the HTTP client, which is another package in each major version of huggingface_hub
         raise HubUnreachable(
-            f"cannot load {path}: this folder does not exist, and the Hub cannot be reached "
+            f"cannot load {path}: {_absent(path)}, and the Hub cannot be reached "
             f"({' '.join(str(error).split())[:200]}): check model.path and the network"
         ) from error
 
 
+def _absent(path: str) -> str:
+    return f"the folder {Path(path).absolute()} does not exist"
+
+
 def _remedy(path: str) -> str:
     if path == TINY:
-        return f"make this folder with `trainer tiny {TINY} --data RUN`"
+        return f"make this folder with `trainer tiny {TINY} --data RUN`, or name yours with --set model.path=FOLDER"
     if path.startswith("~"):
         return "write the full path in model.path, because ~ is not expanded"
     return "correct model.path"

@@ -84,21 +84,23 @@ def load(settings: ModelSettings) -> Any:
     [
         ("runs/none", ": the folder runs/ exists, but runs/none does not: correct model.path, or first download the "
                       "Hub model of this name (`hf download runs/none`)"),
-        ("runs/sft/model", ", because this folder does not exist: correct model.path"),
-        ("./none", ", because this folder does not exist: correct model.path"),
-        ("/none", ", because this folder does not exist: correct model.path"),
-        ("../none", ", because this folder does not exist: correct model.path"),
-        ("a name", ", because this folder does not exist: correct model.path"),
+        ("runs/sft/model", ", because {folder} does not exist: correct model.path"),
+        ("./none", ", because {folder} does not exist: correct model.path"),
+        ("/none", ", because {folder} does not exist: correct model.path"),
+        ("../none", ", because {folder} does not exist: correct model.path"),
+        ("a name", ", because {folder} does not exist: correct model.path"),
         (
             "~/none",
-            ", because this folder does not exist: write the full path in model.path, because ~ is not expanded"),
-        (TINY, ", because this folder does not exist: make this folder with `trainer tiny runs/tiny/model --data RUN`"),
+            ", because {folder} does not exist: write the full path in model.path, because ~ is not expanded"),
+        (TINY, ", because {folder} does not exist: make this folder with `trainer tiny runs/tiny/model --data RUN`, or "
+               "name yours with --set model.path=FOLDER"),
         ("n" * 300, ": File name too long: correct model.path"),
     ],
 )  # fmt: skip
 def test_a_folder_that_is_missing(opened: Callable[[ModelSettings], Any], path: str, said: str, hub: Hub) -> None:
     with pytest.raises(ModelError) as refused:
         opened(ModelSettings(path))
+    said = said.replace("{folder}", f"the folder {Path.cwd() / path}")
     assert str(refused.value) == f"cannot load {path}{said}"
     assert not hub.asked
 
@@ -123,7 +125,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(path: str, hub: Hub) -> None
     with pytest.raises(ModelError) as refused:
         load(ModelSettings(path, revision="v1"))
     assert str(refused.value).startswith(
-        f"cannot load {path}: this folder does not exist, and the Hub cannot be reached ("
+        f"cannot load {path}: the folder {Path.cwd() / path} does not exist, and the Hub cannot be reached ("
     )
     assert str(refused.value).endswith("): check model.path and the network")
     assert hub.asked == [f"/{path}/resolve/v1/config.json"]
@@ -136,7 +138,9 @@ def test_an_estimate_without_the_hub(is_offline: bool, hub: Hub, monkeypatch: py
     with pytest.raises(ModelError) as refused:
         outline_of(ModelSettings("none/such"))
     reason = "HF_HUB_OFFLINE is set: correct model.path, or unset HF_HUB_OFFLINE" if is_offline else "and the network"
-    assert str(refused.value).startswith("cannot load none/such: this folder does not exist, ")
+    assert str(refused.value).startswith(
+        f"cannot load none/such: the folder {Path.cwd() / 'none/such'} does not exist, "
+    )
     assert str(refused.value).endswith(
         f"{reason}. To estimate the memory without the Hub, put the model's config.json into a folder and set "
         "model.path to this folder, or set model.path to one of these models: "
