@@ -2,6 +2,17 @@
 # GRPO on exports/verl/rl.parquet. Further settings of verl may follow, such as trainer.n_gpus_per_node=2.
 set -eu
 
+# The rows for the validation: VALIDATION=FILE, the rl.parquet of an export of a run over other questions. Without it
+# verl does not validate: on the training rows, a validation measures nothing new, and a reward that learns would learn
+# from it. verl needs data.val_files in both cases.
+if [ -n "${VALIDATION:-}" ]; then
+    set -- data.val_files="$VALIDATION" trainer.test_freq=10 "$@"
+else
+    set -- trainer.val_before_train=False trainer.test_freq=-1 "$@"
+fi
+# An unscored response ends the training, unless this variable gives its reward (docs/rewards.md):
+#   export GROUNDTRACE_REWARD_UNSCORED=0
+
 python3 exports/verl/groundtrace_client.py # ends the script where no reward server answers
 python3 -m verl.trainer.main_ppo \
     algorithm.adv_estimator=grpo \

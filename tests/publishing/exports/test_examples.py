@@ -96,6 +96,33 @@ def test_its_files_are_whole(folder: Path) -> None:
     assert kinds
 
 
+def verl_settings(folder: Path, *given: str, validation: str = "") -> dict[str, str]:
+    """The settings with which verl/grpo.sh calls verl; the last value of a key counts, as in hydra.
+
+    A program of the name python3 prints its arguments, because verl needs a GPU.
+    """
+    program = folder / "python3"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', "utf-8")
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "VALIDATION": validation}
+    words = ["sh", str(ROOT / "examples/verl/grpo.sh"), *given]
+    printed = subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True, text=True).stdout
+    return dict(line.split("=", 1) for line in printed.splitlines() if "=" in line)
+
+
+def test_verl_validates_on_other_rows_only(tmp_path: Path) -> None:
+    without = verl_settings(tmp_path)
+    assert (without["trainer.val_before_train"], without["trainer.test_freq"]) == ("False", "-1")
+    found = verl_settings(tmp_path, "trainer.test_freq=5", validation="my rows/rl.parquet")
+    assert found["data.val_files"] == "my rows/rl.parquet" and found["trainer.test_freq"] == "5"
+    assert found["data.train_files"].endswith("exports/verl/rl.parquet") and "trainer.val_before_train" not in found
+
+
+def test_the_pages_name_the_reward_of_unscored_responses() -> None:
+    for page in ("README.md", "verl/README.md", "verl/grpo.sh"):
+        assert "GROUNDTRACE_REWARD_UNSCORED=0" in (ROOT / "examples" / page).read_text("utf-8"), page
+
+
 KEYS = [
     ("verl/grpo.sh", r"data\.(?:prompt|image|reward_fn)_key=(\w+)", "verl/rl.parquet"),
     ("openrlhf/grpo.sh", r"--data\.(?:input|label|image)_key (\w+)", "openrlhf/rl.jsonl"),
