@@ -42,7 +42,7 @@ from groundtrace.trainer.evaluation.comparison import (
     estimate_text,
     read_answers,
 )
-from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts, short
+from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
 from groundtrace.trainer.watching.records import read_lines, read_metrics
 
@@ -144,7 +144,6 @@ def story_page(loop: Loop, story: Story, running: str) -> str:
         questions=entries_of(story.questions),
         size=(WIDTH, HEIGHT),
         left=LEFT,
-        short=short,
         shown=estimate_text,
         refresh_s=REFRESH_S,
     )

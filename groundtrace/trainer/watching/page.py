@@ -109,7 +109,6 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         questions=entries_of(questions),
         reward=shown_reward(settings.reward) if settings and command == "grpo" else None,
         settings=shown_training(settings, command) if settings and command in SECTIONS else (),
-        short=short,
         figure_of=_figure,
         refresh_s=round(MIN_PAUSE_S),
     )

@@ -27,14 +27,24 @@ def steps(count: int, **values: Any) -> list[dict[str, Any]]:
     return [{"step": step} | {name: value(step) for name, value in values.items()} for step in range(1, count + 1)]
 
 
-def test_a_chart_has_training_validation_and_the_constant() -> None:
+def test_a_chart_has_training_validation_and_the_constant_of_each() -> None:
     metrics = steps(10, reward=lambda step: step / 10, blind_reward=lambda _: 0.2)
     validations = [{"step": step, "reward": step / 20, "blind_reward": 0.4} for step in (0, 5, 10)]
     [reward], more = charts(metrics, validations, best=10)
     assert (reward.title, more) == ("reward", [])
-    assert {line.kind: line.last for line in reward.lines} == {"blind": 0.4, "training": 1.0, "validation": 0.5}
-    assert [text for *_, text in reward.lines[2].dots] == ["step 0: 0", "step 5: 0.25", "step 10: 0.5"]
-    assert reward.best_x == reward.lines[2].dots[-1][0] == WIDTH - 8
+    last = {"blind_training": 0.2, "blind_validation": 0.4, "training": 1.0, "validation": 0.5}
+    assert {line.kind: line.last for line in reward.lines} == last
+    assert reward.figures == "held out 0.5 (never looks 0.4) · training 1 (never looks 0.2)"
+    assert [text for *_, text in reward.lines[-1].dots] == ["step 0: 0", "step 5: 0.25", "step 10: 0.5"]
+    assert reward.best_x == reward.lines[-1].dots[-1][0] == WIDTH - 8
+
+
+@pytest.mark.parametrize("has_validation", [False, True])
+def test_without_a_constant_of_its_own_a_curve_has_none(has_validation: bool) -> None:
+    metrics = steps(2, reward=lambda _: 0.5, blind_reward=lambda _: 0.2)
+    [reward], _ = charts(metrics, [{"step": 2, "reward": 0.25}] if has_validation else [])
+    text = "training 0.5 (never looks 0.2)"
+    assert reward.figures == (f"held out 0.25 · {text}" if has_validation else text)
 
 
 def test_a_validation_before_the_first_step() -> None:

@@ -73,6 +73,7 @@ def test_the_page_shows_the_training(tmp_path: Path) -> None:
     html = train_page(write_training(tmp_path / "mine"))
     for said in ("GRPO of", "tiny", "of 40 steps", "0.3 without looking", "after 30 steps", "before the training"):
         assert said in html
+    assert "held out 0.75 (never looks 0.3)" in html and 'class="line blind_validation"' in html
     assert html.count("<title>step 30: ") == 2, "reward and accuracy of the last validation"
     assert '<tr class="is-best"><td class="r">30</td>' in html
     assert html.count('<article class="entry">') == 8 and html.count("data:image/") == 8
