@@ -71,7 +71,9 @@ class Line:
             For ``validation``, it is "".
         smooth: an SVG path. For ``training``, it is the line of the running mean. For ``validation``, it is the line
             through all points. For a constant, it is "".
-        dots: for ``validation``, the points as (x, y, text), with x and y in SVG units. It is empty for other kinds.
+        dots: points that are drawn as dots, as (x, y, text), with x and y in SVG units. For ``validation``, these are
+            all points. For ``training``, it is the only point, because a line through one point is invisible; it is
+            empty if there are several points. For a constant, it is empty.
         last: the last value of the curve.
     """
 
@@ -144,7 +146,7 @@ def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, b
     scale = Scale(float(steps), low, high)
     lines = [
         *(Line(kind, scale.path(level), "", (), level[-1][1]) for kind, level in levels.items()),
-        Line("training", scale.path(trained), scale.path(smoothed(trained)), (), trained[-1][1]) if trained else None,
+        _training_line(scale, trained) if trained else None,
         Line("validation", "", scale.path(validated), scale.dots(validated), validated[-1][1]) if validated else None,
     ]
     y_ticks = tuple((scale.y(value), short(value)) for value in ticks(low, high))
@@ -157,6 +159,11 @@ def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, b
         y_ticks,
         scale.x(float(best or 0)) if marked else None,
     )
+
+
+def _training_line(scale: "Scale", points: Sequence[Point]) -> Line:
+    dots = scale.dots(points) if len(points) == 1 else ()
+    return Line("training", scale.path(points), scale.path(smoothed(points)), dots, points[-1][1])
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,12 @@ def test_a_validation_before_the_first_step() -> None:
     assert accuracy.lines[0].dots == ((float(LEFT), pytest.approx(81.0), "step 0: 0.5"),)
 
 
+@pytest.mark.parametrize(("count", "dots"), [(1, ["step 1: 0.5"]), (2, [])])
+def test_a_single_step_is_a_dot(count: int, dots: list[str]) -> None:
+    [loss], _ = charts(steps(count, loss=lambda _: 0.5), [])
+    assert [text for *_, text in loss.lines[0].dots] == dots
+
+
 def test_metrics_of_a_recipe_come_after_the_others_and_zeros_have_no_chart() -> None:
     first, more = charts(steps(3, loss=lambda _: 1.0, kl=lambda _: 0.0, hard_weight=float, unscored=lambda _: 0.0), [])
     assert [each.title for each in first] == ["loss"]
