@@ -8,6 +8,7 @@ from typing import Any
 from groundtrace.pages.render import render
 from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.group import note_idle
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
@@ -95,6 +96,7 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         name=output.resolve().name,
         run=run,
         ended=run.get("ended"),
+        warning=_idle_warning(run, metrics, settings),
         done=metrics[-1]["step"] if metrics else 0,
         metrics=metrics[-1] if metrics else {},
         validations=listed,
@@ -112,6 +114,16 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         figure_of=_figure,
         refresh_s=round(MIN_PAUSE_S),
     )
+
+
+def _idle_warning(run: dict[str, Any], metrics: list[dict[str, Any]], settings: TrainerSettings | None) -> str | None:
+    """Return the note of a complete GRPO training in which no step had a gradient, as in the terminal; else None.
+
+    ``run`` is the content of run.json, and ``metrics`` holds the metrics of each step.
+    """
+    if settings is None or run.get("command") != "grpo" or run.get("ended") != "done":
+        return None
+    return note_idle(metrics, settings.grpo.optimiser.weight_decay)
 
 
 def _figure(value: float | None) -> str:

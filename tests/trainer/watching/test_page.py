@@ -114,6 +114,27 @@ def test_an_end_that_is_not_the_last_step_is_at_the_top(ended: str, what: str, t
     assert f">{ended.partition(': ')[2]}</p>" in html
 
 
+@pytest.mark.parametrize(
+    ("norm", "run", "is_noted"),
+    [
+        (0.0, ENDED, True),
+        (0.0, {}, False),
+        (0.0, ENDED | {"command": "sft"}, False),
+        (0.0, ENDED | {"ended": "NothingLearnt: 10 consecutive steps had no gradient"}, False),
+        (0.5, ENDED, False),
+    ],
+    ids=["no gradient", "running", "SFT", "stopped", "a gradient"],
+)
+def test_a_complete_training_without_a_gradient_has_the_note_of_the_terminal(
+    norm: float, run: dict[str, str], is_noted: bool, tmp_path: Path
+) -> None:
+    output = write_training(tmp_path, **run)
+    write_lines(output / "metrics.jsonl", [{"step": 1, "grad_norm": norm, "reward": 0.5, "groups_kept": 0}])
+    html = train_page(output, TrainerSettings(model=ModelSettings("tiny")))
+    note = "No step had a gradient, so no weight has changed: in 1 of 1 steps, no group has answers with different"
+    assert (f'<p class="warn t">{note}' in html) is is_noted
+
+
 def row(name: str, value: str, default: str) -> str:
     cells = f'<td class="t key-value">{value}</td><td class="t muted key-value">{default}</td>'
     return f'<code class="t">{name}</code></td>{cells}'
