@@ -158,7 +158,8 @@ def test_the_best_of_equally_accurate_models_has_the_lowest_loss(run: Command, t
 def test_a_training_that_its_validation_finds_useless_has_a_note(run: Command, questions: Path) -> None:
     ran = run("grpo", questions, *GRPO, *HELD, "grpo.steps=2")
     assert [path.name for path in checkpoints(ran.output / "best")] == ["step-000000"]
-    assert ran.err.count(f"{NOTE}best_by = 'accuracy'; train for more steps, ") == 1
+    held = f"{ran.output / 'model'} holds the model after the last step: use {run.model} instead"
+    assert ran.err.count(f"{NOTE}best_by = 'accuracy'. {held}") == 1, ran.err
 
 
 @pytest.mark.slow

@@ -163,9 +163,16 @@ class Validator:
                 "0 to continue the training anyway"
             )
         if not self._training.goes_on and best_of(monitor.validations, self._own.best_by) == 0:
-            note = f"no later validation is better by validation.best_by = {self._own.best_by!r}"
-            remedy = "train for more steps, or change the learning rate, the data or the reward"
-            print(f"trainer: the best checkpoint is the model before the training: {note}; {remedy}", file=sys.stderr)
+            print(f"trainer: {self._note_useless()}", file=sys.stderr)
+
+    def _note_useless(self) -> str:
+        """Return the note of a training in which no validation is better than that before the first step."""
+        return (
+            "the best checkpoint is the model before the training: no later validation is better by "
+            f"validation.best_by = {self._own.best_by!r}. {self._output / 'model'} holds the model after the last "
+            f"step: use {self._settings.model.path} instead, whose weights {self._output / BEST} holds, too; for a "
+            "better model, train for more steps, or change the learning rate, the data or the reward"
+        )
 
     def _validate(self) -> tuple[list[EvaluatedQuestion], Figures]:
         started = time.perf_counter()
