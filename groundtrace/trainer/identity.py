@@ -45,8 +45,16 @@ FREE = {
 
 So they are not compared when a command resumes a training: their values may differ from those of the earlier command.
 """
-MAX_SHOWN_CHARS = 200
-"""The maximum length of the list of changed files in a message."""
+EXPLAINING = ("validation.share", "validation.data", "validation.questions", "validation.samples")
+"""Keys of an identity that are not compared, but shown if another key differs.
+
+For example, another ``validation.share`` holds other rows out, so the rows to train on differ. Checkpoints of earlier
+versions do not have these keys.
+"""
+NAMES = {"data": "the data", "held_out": "the set of held-out questions", "batch_plan": "the batch plan"}
+"""The names of keys in messages that are not settings. They are shown after the settings, which may be their cause."""
+MAX_SHOWN_CHARS, MAX_SHOWN_KEYS = 200, 8
+"""The maximum length of a value, or of the list of changed files, in a message, and the maximum number of keys."""
 FREE_OF_ENDPOINTS = {
     *("base_url", "api_key_env", "api_key_file", "max_concurrency", "adaptive", "requests_per_minute"),
     *("tokens_per_minute", "max_bytes_in_flight", "connect_timeout_s", "read_timeout_s", "timeout_s", "hedge_after_s"),
@@ -68,8 +76,8 @@ def identity(
 
     ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
     without a plan. ``held_out`` is a text about the validation's questions: which they are, how many are asked, and how
-    many times; "" without a validation. The result contains this text, but none of the settings of the validation,
-    because they do not change the weights.
+    many times; "" without a validation. The result contains this text. It contains settings of the validation only to
+    explain a difference (:data:`EXPLAINING`), because they do not change the weights.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -80,7 +88,8 @@ def identity(
     data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
     planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
     code = {OWN_CODE: _own_code(command, kept)}
-    return {"command": command, "data": data, **planned, **code, **dict(_leaves(kept, ()))}
+    validation = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
+    return {"command": command, "data": data, **planned, **code, **validation, **dict(_leaves(kept, ()))}
 
 
 def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
@@ -94,21 +103,27 @@ def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Return a message about the first key in which two identities differ; None if they are equal.
+    """Return a message about all keys in which two identities differ; None if they are equal.
 
-    The message contains the key and both values or, if only the user's code differs, the names of the files. An
-    identity is a dict of the data, code and settings that determine the result of a training. ``saved`` is the identity
-    in a checkpoint, and ``now`` is that of the present command. If an earlier version wrote the checkpoint, its
-    identity has no entry for the user's code, and the code is not compared.
+    The message contains the keys with both values and, if the user's code differs, the names of the files. At most
+    :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data, code and settings that determine the
+    result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command. If an
+    earlier version wrote the checkpoint, its identity has no entry for the user's code, and the code is not compared.
     """
-    for key in [*now, *saved]:
-        if key != OWN_CODE and saved.get(key) != now.get(key):
-            return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"
+    keys = [key for key in dict.fromkeys((*now, *saved)) if key != OWN_CODE and saved.get(key) != now.get(key)]
+    found = []
+    if any(key not in EXPLAINING for key in keys):
+        shown = sorted((key for key in keys if key not in EXPLAINING or key in saved), key=NAMES.__contains__)
+        found = [
+            f"{NAMES.get(key, key)} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"
+            for key in shown[:MAX_SHOWN_KEYS]
+        ]
+        found += [f"{len(shown) - MAX_SHOWN_KEYS} more differ"] if len(shown) > MAX_SHOWN_KEYS else []
     held, present = saved.get(OWN_CODE), now.get(OWN_CODE)
-    if not isinstance(held, list) or held == present:
-        return None
-    changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
-    return f"your code has changed in {printable(', '.join(changed))[:MAX_SHOWN_CHARS]}"
+    if isinstance(held, list) and held != present:
+        changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
+        found.append(f"your code has changed in {printable(', '.join(changed))[:MAX_SHOWN_CHARS]}")
+    return "; ".join(found) or None
 
 
 def _leaves(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
@@ -124,4 +139,4 @@ def _leaves(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[
 
 
 def _shown(value: Any) -> str:
-    return "left out" if value is None else repr(value)
+    return "left out" if value is None else repr(value)[:MAX_SHOWN_CHARS]

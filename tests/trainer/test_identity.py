@@ -106,7 +106,34 @@ def test_a_judge_may_move_and_not_change(change: dict[str, Any], said: str | Non
 def test_other_data_are_named() -> None:
     settings = settings_of(Path("tiny"))
     said = difference(made("sft", settings), made("sft", settings, Rows(5)))
-    assert said and said.startswith("data was '4 rows, ids sha256 aaaaaaaaaaaa' and is now '5 rows, ")
+    assert said and said.startswith("the data was '4 rows, ids sha256 aaaaaaaaaaaa' and is now '5 rows, ")
+
+
+VALIDATED = {"validation.share": 0.1, "validation.questions": 0}
+SAVED = {"data": "21 rows", "held_out": "3 rows", "seed": 0, "sft.optimiser.lr": 1e-5, **VALIDATED}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"data": "18 rows", "held_out": "6 rows", "validation.share": 0.2},
+            "validation.share was 0.1 and is now 0.2; the data was '21 rows' and is now '18 rows'; "
+            "the set of held-out questions was '3 rows' and is now '6 rows'",
+        ),
+        ({"seed": 1, "sft.optimiser.lr": 0.5}, "seed was 0 and is now 1; sft.optimiser.lr was 1e-05 and is now 0.5"),
+        ({"validation.share": 0.101}, None),
+        ({f"key{number}": 1 for number in range(10)}, "key7 was left out and is now 1; 2 more differ"),
+    ],
+)
+def test_all_changed_keys_are_named_and_settings_first(change: dict[str, Any], said: str | None) -> None:
+    found = difference(SAVED, SAVED | change)
+    assert found is None if said is None else found and found.endswith(said)
+
+
+def test_a_checkpoint_without_settings_of_the_validation_is_continued() -> None:
+    """An earlier version wrote it."""
+    assert difference({key: value for key, value in SAVED.items() if key not in VALIDATED}, SAVED) is None
 
 
 def test_a_models_folder_is_the_same_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_another_plan_is_another_run(run: Command, data: Path, sampler: list[See
         sets = ("grpo.prompts_per_step=3", "batch.max_tokens=900", "batch.tokens=1800", "reward.roles={judge='j'}")
         assert run("grpo", data, *sets, toml=reward).code == 0
         (data / "batch_plan.json").unlink()
-        said = "batch_plan was 'grounded+textual 0.8, textual 0.2' and is now left out"
+        said = "the batch plan was 'grounded+textual 0.8, textual 0.2' and is now left out"
         run("grpo", data, *sets, toml=reward).check_refused(2, said)
         (data / "batch_plan.json").write_text('{"parts": 3}', "utf-8")
         run("grpo", data, *sets, toml=reward, output="other").check_refused(2, "is not a batch plan", '"parts" must be')

@@ -238,6 +238,7 @@ def test_what_cannot_be_held_out(sets: tuple[str, ...], said: str, run: Command,
 def test_other_questions_are_another_run(run: Command, questions: Path) -> None:
     assert run("grpo", questions, *GRPO, *HELD, "grpo.steps=1").code == 0
     other = run("grpo", questions, *GRPO, *HELD, "grpo.steps=2", "validation.samples=3")
-    other.check_refused(2, "held_out was '4 rows", "asked 1 times' and is now")
+    said = "validation.samples was 1 and is now 3; the set of held-out questions was '4 rows"
+    other.check_refused(2, said, "asked 1 times' and is now")
     on = run("grpo", questions, *GRPO, *HELD, "grpo.steps=2", "validation.every=1", "validation.best_by=reward")
     assert on.code == 0, on.err
