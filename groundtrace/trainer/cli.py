@@ -141,7 +141,8 @@ def _add_sft_grpo_eval(commands: Any) -> None:
         )
         read = "a run folder or its URL, or its shards" + (", or a folder with records.jsonl" if name == "eval" else "")
         command.add_argument("--data", metavar="RUN", help=read)
-        command.add_argument("--output", type=Path, metavar="OUT", help="created if missing, else resumed")
+        again = "only the same evaluation replaces one in it" if name == "eval" else "else resumed"
+        command.add_argument("--output", type=Path, metavar="OUT", help=f"created if missing, {again}")
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )

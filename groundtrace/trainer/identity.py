@@ -1,5 +1,7 @@
 """Decides whether two commands belong to the same training, so that the second command can resume the first.
 
+It also decides whether two evaluations have the same result, so that one may replace the other.
+
 The two commands must have the same data, the same code of the user (such as a reward), and the same value of each
 setting that changes the result. The second command may have more steps, and other log settings, threads, timeouts and
 addresses. This module lists the settings that are not compared. All other settings are compared, including those that
@@ -12,22 +14,29 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.text import printable
 from groundtrace.trainer.settings import TrainerSettings
 
-UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
-"""For each command, the config sections that do not change the weights: the command does not read them, or reads them
-only for its validation. So :func:`identity` leaves them out, and a resumed training may have other values in them.
+UNUSED = {
+    "sft": ("grpo", "rollout", "environment", "reward", "eval"),
+    "grpo": ("sft", "eval"),
+    "eval": ("sft", "grpo"),
+}
+"""For each command, the config sections that do not change the result, i.e. the weights or the evaluation: the command
+does not read them, or reads them only for its validation. So :func:`identity` leaves them out, and a resumed training
+may have other values in them.
 """
 UNUSED_KINDS = {
     "sft": ("endpoint_kinds", "environments", "exports", "reward_recipes", "scorers"),
     "grpo": ("exports",),
+    "eval": ("exports",),
 }
 """For each command, the kinds of plug-ins (:data:`groundtrace.schemas.registry.KINDS`) whose code does not change the
-weights.
+result.
 """
 OWN_CODE = "own_code"
 """The key of an identity whose value lists the files with the user's code, each as its name and a digest.
@@ -64,20 +73,22 @@ FREE_OF_ENDPOINTS = {
 
 
 def identity(
-    command: str, settings: TrainerSettings, shards: Shards, plan: str = "", held_out: str = ""
+    command: str, settings: TrainerSettings, rows: Shards | Records, plan: str = "", held_out: str = ""
 ) -> dict[str, Any]:
-    """Return a dict that describes what determines the result of a training: command, data, code and settings.
+    """Return a dict that describes what determines the result of a training or an evaluation.
 
-    A later command may resume the training only if it has the same identity. Settings have their dotted names as keys,
+    This is the command, the data, the code and the settings. A later command may resume the training, or replace the
+    evaluation, only if it has the same identity. Settings have their dotted names as keys,
     e.g. ``{"grpo.group_size": 8}``. Settings that do not change the result are left out. The values are numbers,
     strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter.
     Endpoints that the reward does not use are left out. The value of :data:`OWN_CODE` lists the files with the user's
     plug-ins that change the weights, and the files that these files import from their folders.
 
-    ``command`` is ``sft`` or ``grpo``. ``plan`` is the batch plan (which kinds of rows fill a batch) as a text; ""
-    without a plan. ``held_out`` is a text about the validation's questions: which they are, how many are asked, and how
-    many times; "" without a validation. The result contains this text. It contains settings of the validation only to
-    explain a difference (:data:`EXPLAINING`), because they do not change the weights.
+    ``command`` is ``sft``, ``grpo`` or ``eval``. ``rows`` are the rows of the data. ``plan`` is the batch plan (which
+    kinds of rows fill a batch) as a text; "" without a plan. ``held_out`` is a text about the validation's questions:
+    which they are, how many are asked, and how many times; "" without a validation. The result contains this text. It
+    contains settings of the validation only to explain a difference (:data:`EXPLAINING`), because they do not change
+    the weights.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -85,7 +96,8 @@ def identity(
     played = set(settings.reward.played.values())
     values["reward"]["endpoints"] = {name: v for name, v in values["reward"]["endpoints"].items() if name in played}
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
-    data = f"{len(shards)} rows, ids sha256 {shards.sha256[:12]}"
+    digest = f"{'' if isinstance(rows, Records) else 'ids '}sha256 {rows.sha256[:12]}"
+    data = f"{len(rows)} rows, {digest}"
     planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
     code = {OWN_CODE: _own_code(command, kept)}
     validation = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
@@ -95,7 +107,7 @@ def identity(
 def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
     """Return the files with the user's code that changes the weights, each as ``NAME DIGEST``.
 
-    ``command`` is ``sft`` or ``grpo``, and ``kept`` are the sections of the config that this command uses.
+    ``command`` is ``sft``, ``grpo`` or ``eval``, and ``kept`` are the sections of the config that this command uses.
     """
     used = {name: value for name, value in kept.items() if name not in FREE}
     kinds = {kind: parts for kind, parts in used["plugins"].items() if kind not in UNUSED_KINDS[command]}

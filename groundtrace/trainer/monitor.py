@@ -51,13 +51,22 @@ class Monitor:
     """
 
     def __init__(
-        self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0
+        self,
+        output: Path,
+        command: str,
+        settings: TrainerSettings,
+        data: str,
+        steps: int,
+        done: int = 0,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
         """Write run.json and the config to the folder ``output``.
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
         total number of steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started.
+        0, run.json keeps the time at which the first command started. ``identity`` describes what determines the result
+        of an evaluation (:func:`groundtrace.trainer.identity.identity`). It is written to run.json. The identity of a
+        training is None, because it is in the checkpoints.
 
         If ``done`` equals ``steps``, the training was already complete. Then run.json also keeps the time at which the
         previous command finished, unless the previous command ended with an error.
@@ -81,6 +90,7 @@ class Monitor:
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "started": earlier.get("started") or utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
+        self._run |= {} if identity is None else {"identity": dict(identity)}
         self._write_run()  # before all other files (output_folder.py)
         write_atomically(output / "config.toml", config)
         columns = (

@@ -1,12 +1,13 @@
 """Checks an output folder before a command writes to it, so that files of another command or user are not replaced."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.safe_files import read_json, refuse_links, refuse_special
+from groundtrace.trainer.identity import difference
 from groundtrace.trainer.settings import TrainerSettings
 
 WRITTEN = ("config.toml", "metrics.jsonl", "validation.jsonl", "model", "checkpoints", "best", "eval.json")
@@ -28,8 +29,8 @@ _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an eva
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     """Check that a command may write to the folder ``output``. Raises UserError if not.
 
-    ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced. The
-    error is raised if ``output`` holds one of the following:
+    ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced
+    (but see :func:`check_evaluation`). The error is raised if ``output`` holds one of the following:
 
     - the output of the command ``beam`` (which runs a pipeline), or of another ``trainer`` command;
     - files of another program, with the same names as files that the command writes (:data:`WRITTEN`);
@@ -56,6 +57,24 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
         raise UserError(
             f"`trainer {command}` would replace {output / taken[0]}, which another program made: choose another "
             "--output"
+        )
+
+
+def check_evaluation(output: Path, identity: Mapping[str, Any]) -> None:
+    """Raise UserError if the folder ``output`` holds a complete evaluation that an evaluation would replace by another.
+
+    ``identity`` describes what determines the result of the present evaluation
+    (:func:`groundtrace.trainer.identity.identity`). The error names the settings and data that differ. An evaluation of
+    an earlier version has no identity in its run.json; it may be replaced.
+    """
+    saved = (recorded_run(output) or {}).get("identity")
+    if not isinstance(saved, dict) or not (output / "eval.json").exists():
+        return
+    differs = difference(saved, dict(identity))
+    if differs is not None:
+        raise UserError(
+            f"{output} already holds an evaluation with other settings, data or code, which would be replaced: "
+            f"{differs}. Choose another --output, or remove the folder"
         )
 
 

@@ -5,6 +5,7 @@ prompts in shards (the Parquet files of a run).
 """
 
 import contextlib
+import hashlib
 from pathlib import Path
 
 from groundtrace.grading.answers.registry import answer_type_named
@@ -51,6 +52,11 @@ class Records:
             self._lines = list(read_lines(stream))
         if not self._lines:
             raise ShardError(f"{folder}/records.jsonl holds no records: add at least one")
+
+    @property
+    def sha256(self) -> str:
+        """Return a digest of the records, without their images."""
+        return hashlib.sha256("\n".join(line for _, line in self._lines).encode()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._lines)

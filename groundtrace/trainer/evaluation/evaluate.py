@@ -8,8 +8,9 @@ The configured reward computes the scores, as in training.
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.rows.checks import check_recipe, missing_need, note_free_text
@@ -25,8 +26,10 @@ from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figur
 from groundtrace.trainer.evaluation.page import eval_page
 from groundtrace.trainer.evaluation.without_columns import WithoutColumns, form_asked
 from groundtrace.trainer.group import mean
+from groundtrace.trainer.identity import identity
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
+from groundtrace.trainer.output_folder import check_evaluation
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LeftOut, LengthLimit
 from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
@@ -48,12 +51,15 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     are used. If the data lack a column that the reward needs, only the outcome and the form of each answer are scored
     (:mod:`groundtrace.trainer.evaluation.without_columns`).
 
-    Raises ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
+    Raises UserError if ``output`` holds an evaluation of another model, of other data or with other settings. Raises
+    ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
     be loaded. Raises NotServed if an endpoint (model server) of the reward does not serve its model, SamplerError if
     answers cannot be sampled, and JudgesDown if the judges (models that grade answers) do not answer.
     """
     is_records = (data / "records.jsonl").is_file()
     rows = Records(data, settings.eval.form) if is_records else shards_to_evaluate(data, output / "rows")
+    own = identity("eval", settings, rows)
+    check_evaluation(output, own)
     recipe = _recipe(settings, rows)
     if note := note_few(min(settings.eval.questions or len(rows), len(rows)), "evaluation"):
         print(f"trainer: {note}", file=sys.stderr)
@@ -63,7 +69,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     settings = settings.at_evaluation()
     with contextlib.closing(Reward(settings.reward, output, recipe=recipe)) as reward:
         reward.check_endpoints()
-        return _evaluate(settings, data, output, rows, reward)
+        return _evaluate(settings, data, output, rows, reward, own)
 
 
 def _recipe(settings: TrainerSettings, rows: Rows) -> Recipe:
@@ -100,7 +106,9 @@ def _form(settings: TrainerSettings, rows: Rows) -> str | None:
     return None
 
 
-def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
+def _evaluate(
+    settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward, own: Mapping[str, Any]
+) -> Path:
     vlm = load_model(settings.model)
     vlm.model.requires_grad_(False)
     stops = settings.environment.make().stops
@@ -108,7 +116,8 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
     answered: list[EvaluatedQuestion] = []
     done = 0
-    with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
+    steps = settings.eval.questions or len(rows)
+    with Monitor(output, "eval", settings, str(data), steps, identity=own) as monitor:
         monitor.resume_at(0)
         sampler.sync()
         for chunk in _chunks(_usable(examiner, rows, settings, monitor.leave_out)):

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from groundtrace.rewards.rows.shards import ShardError
+from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.evaluation import evaluate as module
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.settings import TrainerSettings
@@ -200,3 +202,34 @@ def test_again_into_the_same_folder(folders: Any, tmp_path: Path) -> None:
     assert len(lines_of(tmp_path / "out" / "responses.jsonl")) == 4
     assert len(lines_of(tmp_path / "out" / "left_out.jsonl")) == 1
     assert len(lines_of(tmp_path / "out" / "metrics.jsonl")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "ids", "said"),
+    [
+        ({"seed": 1}, IDS, "seed was 0 and is now 1"),
+        (
+            {"eval": {"samples": 3, "k": [1]}},
+            IDS,
+            r"eval\.samples was 2 and is now 3; eval\.k was \[1, 2\] and is now \[1\]",
+        ),
+        ({}, IDS[:1], "the data was '2 rows, sha256 .*' and is now '1 rows, sha256 "),
+        ({"model": {"path": "elsewhere"}}, IDS, "model.path was '.*' and is now 'elsewhere'"),
+    ],
+)
+def test_another_evaluation_is_not_replaced(
+    changes: dict[str, Any], ids: tuple[str, ...], said: str, folders: Any, tmp_path: Path
+) -> None:
+    path = evaluate(settings(folders), write_records(tmp_path / "data", records(*IDS)), tmp_path / "out")
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=rf"already holds an evaluation .*: {said}.*Choose another --output, or remove"):
+        evaluate(settings(folders, **changes), write_records(tmp_path / "data", records(*ids)), tmp_path / "out")
+    assert path.read_bytes() == before
+
+
+def test_an_incomplete_evaluation_is_replaced_by_another(folders: Any, tmp_path: Path) -> None:
+    data = write_records(tmp_path / "data", records(*IDS))
+    evaluate(settings(folders), data, tmp_path / "out").unlink()
+    other = settings(folders, seed=1)
+    assert evaluate(other, data, tmp_path / "out").is_file()
+    assert evaluate(replace(other, threads=2), data, tmp_path / "out").is_file(), "threads do not change the result"
