@@ -28,6 +28,7 @@ from groundtrace.trainer.evaluation.comparison import (
     estimate_text,
     read_answers,
 )
+from groundtrace.trainer.evaluation.few_questions import few_in_comparison
 from groundtrace.trainer.output_folder import recorded_run
 
 MEASURES = {ACCURACY: "accuracy", POINT_F1: "point F1", REWARD: "reward"}
@@ -155,8 +156,9 @@ def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Compa
     has_bare = any(
         found is not None and found.low is None for each in (*figures, *differences) for found in each.values()
     )
-    notes = _notes(names is None, all(rewarded), has_bare)
-    return Comparison(evaluations, len(keys), None if names is None else len(names), figures, differences, notes)
+    count = None if names is None else len(names)
+    notes = [*few_in_comparison(len(keys), count), *_notes(names is None, all(rewarded), has_bare)]
+    return Comparison(evaluations, len(keys), count, figures, differences, notes)
 
 
 def _refusal(first: Evaluation, other: Evaluation, shared: int, count: int) -> str:

@@ -13,6 +13,7 @@ from groundtrace.trainer.cli import main
 from groundtrace.trainer.evaluation import compare as module
 from groundtrace.trainer.evaluation.compare import CompareError, compare, comparison_json, comparison_lines
 from groundtrace.trainer.evaluation.comparison import difference, estimate
+from groundtrace.trainer.evaluation.few_questions import few_in_comparison
 
 ARGOS = '[reward]\nrecipe = "argos"\n'
 Values = Mapping[str, float | None]
@@ -62,7 +63,7 @@ def test_figures_and_paired_differences(tmp_path: Path) -> None:
     assert second["accuracy"] is not None and (second["accuracy"].value, second["accuracy"].questions) == (0.0, 39)
     assert first["reward"] == first["accuracy"] and first["point_f1"] is None
     assert second["accuracy"].low is not None and second["reward"] is not None and second["reward"].low is None
-    assert found.notes == [NO_INTERVAL]
+    assert found.notes == [*few_in_comparison(40, 20), NO_INTERVAL]
 
 
 def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +76,7 @@ def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "  a: accuracy 1.000 [0.510, 1.000], point F1 0.500, reward 1.000",
         "  b: accuracy 0.500 [0.150, 0.850], point F1 0.250, reward 0.500 [0.000, 1.000]",
         "  b − a: accuracy -0.500 [-1.000, +0.000], point F1 -0.250, reward -0.500 [-1.000, +0.000]",
+        *few_in_comparison(4, 2),
         NO_INTERVAL,
     ]
 
@@ -82,7 +84,7 @@ def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_json(tmp_path: Path) -> None:
     names = [write_evaluation(tmp_path / "a", right(range(9))), write_evaluation(tmp_path / "b", right(range(4)))]
     found = json.loads(comparison_json(compare(read(*names))))
-    assert (found["questions"], found["media_groups"], found["notes"]) == (40, 20, [])
+    assert (found["questions"], found["media_groups"], found["notes"]) == (40, 20, few_in_comparison(40, 20))
     assert [(each["name"], each["model"]) for each in found["evaluations"]] == list(
         zip(names, ["a/model", "b/model"], strict=True)
     )
@@ -157,6 +159,18 @@ def test_a_figure_without_an_interval_has_a_note(tmp_path: Path) -> None:
     assert comparison_lines(found)[-1] == NO_INTERVAL and not found.is_worse
     all_right, none_right = (write_evaluation(tmp_path / f"c{n}", right(range(n), 40)) for n in (40, 0))
     assert compare(read(all_right, none_right)).is_worse
+
+
+@pytest.mark.parametrize(
+    ("count", "begins"),
+    [(40, ["40 questions", "20 media groups"]), (58, ["58 questions", "29 m"]), (60, ["60"]), (100, [])],
+)
+def test_few_questions_and_few_groups_have_a_note(count: int, begins: list[str], tmp_path: Path) -> None:
+    names = [write_evaluation(tmp_path / name, right(range(9), count)) for name in ("a", "b")]
+    found = [note for note in compare(read(*names)).notes if note != NO_INTERVAL]
+    assert len(found) == len(begins)
+    for note, begin in zip(found, begins, strict=True):
+        assert note.startswith(f"The comparison has only {begin}") and "evaluate the models on" in note
 
 
 @pytest.mark.parametrize(
