@@ -8,6 +8,8 @@ needs no weights, no data and no GPU: the model is built without values, and eac
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from groundtrace.inference.endpoint import is_embedded
+from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.trainer.memory import (
     GIB,
     Estimate,
@@ -38,6 +40,8 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     print(table(found))
     if is_grpo and settings.rollout.kind == "vllm":
         print(server_line(model, settings))
+    if is_grpo and (line := reward_line(settings.reward)):
+        print(line)
     if machine.gpu_gib is None:
         return "machine.gpu_gib is not set, so the estimate is not compared with a machine"
     needed = found[machine.gpus]
@@ -104,6 +108,17 @@ def server_line(model: Any, settings: TrainerSettings) -> str:
         f"the vLLM server needs {weights:.1f} GiB for weights {where}, and {cached:.2f} GiB for the keys and values of "
         f"each response of {tokens} tokens"
     )
+
+
+def reward_line(settings: RewardSettings) -> str | None:
+    """Return a sentence that lists the models of the reward, whose memory is not part of the estimate.
+
+    Each model has its role in front of it, such as judge. The embedded engine (image-processing code without a model)
+    is left out. The result is None if no model is left.
+    """
+    models = {role: settings.endpoints[name] for role, name in settings.played.items()}
+    shown = [f"{role} {each.model}" for role, each in models.items() if not is_embedded(each)]
+    return f"not part of the estimate: the models of the reward ({', '.join(shown)})" if shown else None
 
 
 def _gib(size: int | None) -> str:

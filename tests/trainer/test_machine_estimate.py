@@ -9,7 +9,7 @@ import pytest
 
 from groundtrace.config.settings import load_config
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
-from groundtrace.trainer.machine_estimate import estimate_on, head_line, server_line, table
+from groundtrace.trainer.machine_estimate import estimate_on, head_line, reward_line, server_line, table
 from groundtrace.trainer.memory import GIB, Estimate, cached_bytes, size_of
 from groundtrace.trainer.outline import outline_of
 from groundtrace.trainer.settings import ModelSettings, TrainerSettings
@@ -81,6 +81,14 @@ def test_the_line_of_the_server(folders: Any, given: float, where: str) -> None:
     assert "of each response of 16384 tokens" in line
 
 
+def test_the_models_of_the_reward_are_listed() -> None:
+    assert reward_line(settings_of("ivgr").reward) == (
+        "not part of the estimate: the models of the reward (judge Qwen/Qwen2.5-72B-Instruct)"
+    )
+    embedded = load_config(TrainerSettings, config_file("embedded"), ["model.path=tiny"], CONFIGS)
+    assert reward_line(embedded.reward) is None, "image-processing code needs no GPU"
+
+
 def test_the_command(run: Command, tmp_path: Path) -> None:
     words = ["--config", "argos", "--estimate", "--set", f"model.path={run.model}"]
     for command in ("sft", "grpo"):
@@ -93,6 +101,7 @@ def test_the_command(run: Command, tmp_path: Path) -> None:
         )
         assert columns.split() == ["GiB", *["1", "GPU", "2", "GPUs", "4", "GPUs", "8", "GPUs"]]
         assert ("the vLLM server needs" in ran.out) == (command == "grpo")
+        assert ("not part of the estimate: the models of the reward (detector IDEA" in ran.out) == (command == "grpo")
         assert ran.out.splitlines()[-1].startswith("fits 4 GPUs of 78 GiB: ")
 
 
