@@ -154,10 +154,10 @@ def is_given_away(question: str, answer: str) -> bool:
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
-    """Let the teacher model write a question about the images of a draft (a question with its data), and return the
-    draft with question, answer and object.
+    """Let the teacher model write a question about the images of a draft, and return the draft with the question.
 
-    ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
+    ``draft`` has images, but no question yet. The result has the question, its answer, and the name of the object that
+    the question is about. ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
     """
     media = draft.question.media
     prompt = load_prompt(PROMPT).render({"original": shown(media)})

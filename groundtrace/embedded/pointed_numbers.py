@@ -80,11 +80,11 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
 
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
-    """Return how many objects the reasoning points at for the label that a phrase contains.
+    """Return how many objects with the label in a phrase the reasoning points at.
 
-    For example, the phrase "the red circles" contains the label "red circle". ``text`` is the phrase. ``pointed`` maps
-    each label to the number of objects with this label that the reasoning points at. Returns None if the phrase neither
-    begins nor ends with one of these labels.
+    ``text`` is the phrase. For example, the phrase "the red circles" has the label "red circle": an article and the
+    plural do not matter. ``pointed`` maps each label to the number of objects with this label that the reasoning points
+    at. Returns None if the phrase neither begins nor ends with one of these labels.
     """
     words = words_of(text)
     for label, number in pointed.items():

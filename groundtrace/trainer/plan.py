@@ -201,9 +201,10 @@ def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: in
     has more than ``room`` prompts. If all parts are skipped, the batch is finished, even if it is not full.
 
     For example, part 0 has the share 0.9 and two prompts per row, part 1 has the share 0.1 and one prompt per row, and
-    a batch should have 3 prompts. In the second batch, ``target`` is 6. When ``drawn`` is (2, 1), ``room`` is 1. Part 0
-    is skipped, because its rows have two prompts. Part 1 is skipped, because it has provided one prompt, and its goal
-    is only 0.6. So the second batch has 2 prompts instead of 3.
+    a batch should have 3 prompts. The first batch had one row of each part, which are 3 prompts. In the second batch,
+    ``target`` is 6. After one row of part 0, ``drawn`` is (2, 1), and ``room`` is 1. Part 0 is skipped, because its
+    rows have two prompts. Part 1 is skipped, because it has provided one prompt, and its goal is only 0.1 * 6 = 0.6. So
+    the second batch has 2 prompts instead of 3.
 
     If there are two parts, and each row has one or two prompts, the following is true after every batch: each part has
     provided at most one row more or less than its goal requires. With more parts, the difference can be larger.

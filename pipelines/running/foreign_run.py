@@ -49,8 +49,8 @@ def harmless(run: Path, summary: RunSummary) -> Iterator[None]:
         )
     for place in _elsewhere(summary.input, config):
         raise InspectError(
-            f"the config or the input of the run {run} names {printable(place)}, which is a URL or is missing on this "
-            f"machine. `beam view` reads such data only with your permission: {again}"
+            f"the config or the input of the run {run} names {printable(place)}, which is not a file or a folder of "
+            f"this machine. `beam view` looks for data elsewhere only with your permission: {again}"
         )
     with installed_code_only(f"only with your permission: {again}"):
         yield

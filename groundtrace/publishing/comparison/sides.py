@@ -51,9 +51,11 @@ class Side:
         return f"rejected: {self.stage}/{self.reason}{scorer}" if self.set == "rejected" else self.set
 
     def to_fields(self) -> dict[str, str]:
-        """Return the set as fields of a JSON object, with the stage, reason, detail and scorer of a rejection.
+        """Return where the record ended, as fields of a JSON object.
 
-        Fields that are None are left out, e.g. ``{"set": "sft"}`` for a record that was not rejected.
+        The field ``set`` is ``sft``, ``rl`` or ``rejected``. A rejected record also has the stage, the reason, the
+        detail and the scorer (check of a response) of its rejection. Fields that are None are left out, e.g.
+        ``{"set": "sft"}`` for a record that was not rejected.
         """
         return {name: value for name, value in vars(self).items() if value is not None}
 

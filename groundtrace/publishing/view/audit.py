@@ -271,8 +271,9 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         )
     if not {"strata_sha256", "name"} <= sample.keys():
         raise InspectError(
-            f"the sample in {run / SAMPLE} is of an earlier version, whose judgements may be of several samples: move "
-            "this file away to draw a new sample, for which the judgements so far are not counted"
+            f"the sample in {run / SAMPLE} was drawn by an earlier version of Groundtrace, which did not record the "
+            "sample of each judgement: move this file away to draw a new sample, for which the judgements so far are "
+            "not counted"
         )
     if sample["strata_sha256"] != digest:
         raise InspectError(

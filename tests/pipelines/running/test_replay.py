@@ -250,7 +250,8 @@ def test_places_elsewhere_that_only_the_run_names_are_not_contacted(
     contacted: list[object] = []
     monkeypatch.setattr(socket.socket, "connect", lambda _, address: contacted.append(address))
     with pytest.raises(
-        InspectError, match=f"is a URL or is missing on this machine. `beam view` reads such data only {ON_REQUEST}"
+        InspectError,
+        match=f"is not a file or a folder of this machine. `beam view` looks for data elsewhere only {ON_REQUEST}",
     ):
         replay(copy, rows_of(run, "sft")[0]["id"])
     assert contacted == []

@@ -161,8 +161,8 @@ def test_judgements_of_an_earlier_draw_are_kept_but_not_counted(folder: Path) ->
 @pytest.mark.parametrize(
     ("lacking", "added", "message"),
     [
-        ("strata_sha256", [], "is of an earlier version, whose judgements may be of several samples: move this file"),
-        ("name", [], "is of an earlier version, whose judgements may be of several samples: move this file away"),
+        ("strata_sha256", [], "was drawn by an earlier version of Groundtrace, which did not record the sample of"),
+        ("name", [], "was drawn by an earlier version of Groundtrace, which did not record the sample of"),
         ("", ["gone"], r"is damaged \(the run has no verified trace of 'gone'\): move it away"),
         ("", ["left-0"], r"is damaged \(the run has no verified trace of 'left-0'\)"),
     ],
