@@ -119,9 +119,10 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures | None:
     """Return the reward that the best blind policy earns on these rows, and its answers; None if it is unknown.
 
-    A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Rows are
-    counted, but have no part in the reward, if only a judge can grade their answers, or if their answers are boxes. The
-    result is None if the recipe does not declare what it pays for a response without points and boxes.
+    A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Some rows are
+    only counted in the result and left out of the reward: those whose answers only a judge can grade, and those whose
+    answers are boxes. The result is None if the recipe does not declare what it pays for a response without points and
+    boxes.
 
     ``rows`` are the questions, ``reward`` is the class of the recipe, which turns verdicts on responses into rewards,
     and ``settings`` are the settings of the recipe; None means its defaults.

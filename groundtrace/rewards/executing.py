@@ -63,9 +63,10 @@ async def executions(
 ) -> tuple[Executed | None, ...]:
     """Execute the code of each turn, also on changed images, and return the results; None for a turn without code.
 
-    The turns are those of a trajectory, which is a response in several turns with code. The result of a turn holds the
-    output of its code, and the objects that the code looked at. Code looked at an object if its output depends on the
-    object, or marks it.
+    The turns are those of a trajectory, which is a response in several turns with code. A call is one execution of the
+    code of a turn. The result of a turn holds the output of its code, and the objects that the code looked at. Code
+    looked at an object in two cases: its output changes if the object is removed from the image, or its output has a
+    mark on the object.
 
     Args:
         turns: the turns of the trajectory.

@@ -82,9 +82,11 @@ class Side:
     def put(self, rows: Sequence[ExportRow]) -> None:
         """Write the rows of one question. If the writer cannot write one of them, leave out all of them.
 
-        If the question has two prompts (streams), ``rows`` has two rows, and both are written at once. A single row
-        without a stream is written at once, too. A single row with a stream is stored. It is written together with the
-        next single row that has a stream (see the class).
+        There are three cases:
+
+        - ``rows`` are two rows, because the question has two prompts (streams). They are written immediately.
+        - ``rows`` is one row without a stream. It is written immediately.
+        - ``rows`` is one row with a stream. It is stored, and written together with the next such row (see the class).
         """
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)

@@ -59,7 +59,9 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """Return how the trained model writes coordinates: its frame, its decimals, and how its images are resized.
+        """Return how the trained model writes coordinates: their scale (e.g. 0 to 1000) and their number of decimals.
+
+        The result also states how images are resized before the model sees them.
 
         ``named`` is the model family that a row names. If the setting ``family`` is not empty, it is used instead. A
         name of the form ``module:NAME`` in a row counts as unknown: its module is never imported, because the row may
