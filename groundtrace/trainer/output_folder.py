@@ -67,8 +67,9 @@ def check_evaluation(output: Path, identity: Mapping[str, Any]) -> None:
     (:func:`groundtrace.trainer.identity.identity`). The error names the settings and data that differ. An evaluation of
     an earlier version has no identity in its run.json; it may be replaced.
     """
-    saved = (recorded_run(output) or {}).get("identity")
-    if not isinstance(saved, dict) or not (output / "eval.json").exists():
+    run = recorded_run(output) or {}
+    saved = run.get("identity")
+    if not isinstance(saved, dict) or run.get("ended") != "done" or not (output / "eval.json").exists():
         return
     differs = difference(saved, dict(identity))
     if differs is not None:

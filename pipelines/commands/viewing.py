@@ -37,6 +37,8 @@ from groundtrace.vision.media import MediaStore
 HOST = "127.0.0.1"
 ENDING_S = 2.0
 LOOK_EVERY_S = 0.2
+PATIENCE = 5
+"""If a changed run cannot be read, it is read again after this multiple of the time that the attempt took."""
 MAX_ADDRESS_BYTES = 2**20
 """The maximum length of an address (URL) that a browser requests. It is large, because the address contains the id of a
 record, which may be long."""
@@ -115,16 +117,19 @@ def serve(parsed: argparse.Namespace, cache: Path | None) -> None:
             say(f"beam: {note}", file=sys.stderr)
         say(f"http://{HOST}:{listener.getsockname()[1]}/?{urlencode([*state, (TOKEN, guard.token)])}")
         sys.stdout.flush()
+        next_s = 0.0
         while not stopped.wait(LOOK_EVERY_S):
-            if not reopening.wanted.is_set():
+            if not reopening.wanted.is_set() or time.monotonic() < next_s:
                 continue
             reopening.wanted.clear()
+            begun_s = time.monotonic()
             try:
                 if page.is_current():  # the browser asked again while the run was read
                     continue
                 later = _open(parsed, cache, guard, reopening)
             except Exception as error:  # the run folder may be in any state, and may be whole again later
                 reopening.error = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+                next_s = time.monotonic() + PATIENCE * (time.monotonic() - begun_s)
                 continue
             reopening.error = ""
             before, runner = runner, on_loop(_started(later.app, listener))
@@ -166,8 +171,12 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
         note = f"{run} has no finished run, so the page shows its requests and newest replies; Ctrl-C ends the view"
         return _Page(live_app(run, guard, cache, reopening), [note], lambda: is_unfinished(run), lambda: None)
     opened = open_rows(parsed.run, parsed.other)
-    opened.filters(at)
-    audit = _opened_audit(opened, parsed) if parsed.audit else None
+    try:
+        opened.filters(at)
+        audit = _opened_audit(opened, parsed) if parsed.audit else None
+    except Exception:
+        opened.close()
+        raise
     replays = Replays(run, str(recipe_file(parsed.pipeline)) if parsed.pipeline else "", cache)
     server = ViewServer(
         run, opened.rows, opened.images, opened.reviews, guard, audit, opened.other, replays, cache, reopening

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from groundtrace.schemas.registry import searched_folders
 from groundtrace.schemas.safe_files import opened_for_writing
 
 PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}
@@ -53,6 +54,7 @@ def run_process(command: Sequence[str], log: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            env=os.environ | _module_path(),
             process_group=0,  # Ctrl-C reaches the loop only, which passes it on once
             preexec_fn=_dies_with(os.getpid()),
         )
@@ -69,6 +71,17 @@ def run_process(command: Sequence[str], log: Path) -> int:
     if interrupt is not None:
         raise interrupt
     return code
+
+
+def _module_path() -> dict[str, str]:
+    """Return the environment variable with which the command finds the plug-ins beside the user's config.
+
+    The config of a step is a copy in the folder of the loop, so the command would search the plug-ins there. The result
+    is empty if no plug-in was found beside a config.
+    """
+    folders = searched_folders()
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([*([before] if before else []), *folders])} if folders else {}
 
 
 def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:

@@ -154,7 +154,8 @@ def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
     found: dict[str, str] = {}
     names = {loop.recipe: "RECIPE", loop.trainer_config: "CONFIG"}
     for step in steps:
-        command = [names.get(word, word) for word in step.command]
+        # --replace is left out, because loops of earlier versions ran the pipeline without it
+        command = [names.get(word, word) for word in step.command if word != "--replace"]
         parts = [command, step.config, step.depends_on, [found[name] for name in step.after]]
         text = json.dumps(parts, sort_keys=True).replace(json.dumps(str(loop.out))[1:-1], "OUT")
         found[step.name] = hashlib.sha256(text.encode()).hexdigest()

@@ -17,6 +17,10 @@ from typing import Any
 
 from groundtrace.storage.views import quoted_name
 
+OPENING = "opening"
+"""The parameter with which a page names the opening of the run from which it has its rows."""
+OF_ADDRESS = ("offset", "limit", "id", "view", OPENING)
+"""The parameters in the address of a page that are neither filters nor the sort order."""
 FLAG, TAGS, NOTED = "flagged", "tags", "has a note"
 """The names of the columns that hold a reviewer's flag and tags, and whether the reviewer has written a note."""
 MARK_WORDS = "words of the mark"

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -19,20 +20,38 @@ MAX_LINE_BYTES = 16 * 2**20
 def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
     """Append one line to a file of a run: the ``fields`` as a JSON object.
 
-    The line is on the disk when the function returns. ``name`` is the file's path in the run folder ``run``. The folder
-    of the file is created if it is missing. A killed process, or a full disk, may have left an incomplete last line,
-    which is removed first. Other processes that append to the file wait. Raises OSError if the file cannot be written,
-    and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link.
+    The line is on the disk when the function returns. ``name`` is the file's path in the run folder ``run``. Raises the
+    errors of :func:`locked`.
+    """
+    with locked(run, name) as opened:
+        write_line(opened, fields)
+
+
+@contextmanager
+def locked(run: Path, name: Path) -> Iterator[BinaryIO]:
+    """Open a file of a run for appending, and let other processes wait until the ``with`` block ends.
+
+    ``name`` is the file's path in the run folder ``run``. The file and its folder are created if they are missing.
+    Raises OSError if the file cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or
+    its folder is a link.
     """
     refuse_links(run, str(name))
     (run / name).parent.mkdir(exist_ok=True)
-    line = json.dumps(fields, ensure_ascii=False) + "\n"
     with opened_for_writing(run, str(name)) as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)  # until the file is closed
-        _end_last_line(opened)
-        opened.write(line.encode("utf-8", "backslashreplace"))
-        opened.flush()
-        os.fsync(opened.fileno())
+        yield opened
+
+
+def write_line(opened: BinaryIO, fields: Mapping[str, Any]) -> None:
+    """Append one line to a file that :func:`locked` has opened: the ``fields`` as a JSON object.
+
+    A killed process, or a full disk, may have left an incomplete last line, which is removed first.
+    """
+    line = json.dumps(fields, ensure_ascii=False) + "\n"
+    _end_last_line(opened)
+    opened.write(line.encode("utf-8", "backslashreplace"))
+    opened.flush()
+    os.fsync(opened.fileno())
 
 
 def _end_last_line(opened: BinaryIO) -> None:

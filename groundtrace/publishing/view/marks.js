@@ -77,7 +77,9 @@ async function flagAll() {
     return;
   }
   if (!confirm(`Flag ${ids.length} records?`)) return;
-  for (let at = 0; at < ids.length; at += 1000) await mark(ids.slice(at, at + 1000).map(id => ({ id })), { flagged: true });
+  let failed = null;
+  for (let at = 0; at < ids.length && !failed; at += 1000) failed = await mark(ids.slice(at, at + 1000).map(id => ({ id })), { flagged: true });
   listed = null;
   await show();
+  if (failed) trouble(failed);
 }

@@ -5,13 +5,14 @@ and the time. It also has the SHA-256 of the record's best trace (reasoning with
 repeated run may change the trace. Only the last line of a record is valid. No shard is changed.
 """
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from groundtrace.publishing.view.journal import append_line, read_lines
+from groundtrace.publishing.view.journal import locked, read_lines, write_line
 from groundtrace.schemas.text import utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
@@ -57,7 +58,7 @@ class Reviews:
 
     def __init__(self, run: Path, is_copy: bool = False) -> None:
         self._run, self._is_copy = run, is_copy
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._marks, self._bytes = dict[str, Mark](), -1
         self._read()
 
@@ -85,7 +86,8 @@ class Reviews:
         is the SHA-256 of the trace that the person saw; if it is "", the SHA-256 of the present mark is kept. Raises
         ValueError or TypeError for a value of the wrong type, and the errors of :meth:`keep`.
         """
-        with self._lock:
+        self._refuse_copy()
+        with self._lock, locked(self._run, FILE) as opened:
             self._read()
             mark = self.of(record_id)
             flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
@@ -95,7 +97,7 @@ class Reviews:
                     'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a '
                     "text"
                 )
-            return self.keep(Mark(record_id, trace or mark.trace, flagged, tuple(tags), note))
+            return self._write(opened, Mark(record_id, trace or mark.trace, flagged, tuple(tags), note))
 
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
@@ -103,24 +105,36 @@ class Reviews:
         Raises ValueError if the run is a copy, if the note or a tag is too long, if a tag contains a comma, or if there
         are too many tags. Raises OSError if the file cannot be written.
         """
+        self._refuse_copy()
+        _check_lengths(mark)
+        with self._lock, locked(self._run, FILE) as opened:
+            self._read()
+            return self._write(opened, mark)
+
+    def _refuse_copy(self) -> None:
         if self._is_copy:
             raise ValueError(
                 "flags, tags and notes cannot be stored in an object store: copy the run to this machine, and view the "
                 "copy"
             )
-        if len(mark.note) > MAX_NOTE_CHARS:
-            raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")
-        if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):
-            raise ValueError(
-                f"the tags are invalid: give at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas"
-            )
+
+    def _write(self, opened: BinaryIO, mark: Mark) -> Mark:
+        _check_lengths(mark)
         dated = replace(mark, at=utc_now())
-        with self._lock:
-            self._read()
-            append_line(self._run, FILE, asdict(dated))
-            self._marks[dated.id] = dated
-            self._bytes = (self._run / FILE).stat().st_size
+        write_line(opened, asdict(dated))
+        self._marks[dated.id] = dated
+        self._bytes = os.fstat(opened.fileno()).st_size
         return dated
+
+
+def _check_lengths(mark: Mark) -> None:
+    """Raise ValueError if the note or a tag is too long, if a tag contains a comma, or if there are too many tags."""
+    if len(mark.note) > MAX_NOTE_CHARS:
+        raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")
+    if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):
+        raise ValueError(
+            f"the tags are invalid: give at most {MAX_TAGS} tags of 1 to {MAX_TAG_CHARS} characters without commas"
+        )
 
 
 def flagged_ids(run: Path) -> frozenset[str]:

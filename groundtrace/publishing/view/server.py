@@ -20,7 +20,7 @@ from groundtrace.publishing.view.answers import apart, image_response, json_resp
 from groundtrace.publishing.view.audit import Audit
 from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.files import FILES
-from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
+from groundtrace.publishing.view.filters import OF_ADDRESS, OPENING, BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.opened_run import RunChanged
@@ -41,10 +41,6 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(name).suffix]) for name in FILES}
 _CHANGED = ("flagged", "tags", "note")
 """The keys of a request that change the marks of records."""
-OPENING = "opening"
-"""The parameter with which the page names the opening of the run from which it has its rows."""
-_OWN = ("offset", "limit", "id", "view", OPENING)
-"""The names of the parameters in the page's URL that are neither filters nor the sort order."""
 
 
 def _check_keys(asked: Mapping[str, Any]) -> None:
@@ -70,7 +66,7 @@ def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
     ``items`` are all pairs of the address. Pairs with other names, such as ``offset``, are left out.
     """
-    return [(name, value) for name, value in items if name not in _OWN]
+    return [(name, value) for name, value in items if name not in OF_ADDRESS]
 
 
 class TooMany(ValueError):

@@ -34,8 +34,8 @@ SECTIONS = {
     ),
 }
 """For each command of the trainer, the sections and settings of the config that the page shows."""
-HIDDEN = ("rollout.base_url", "log.project")
-"""Settings of these sections that the page does not show."""
+HIDDEN = ("rollout.base_url", "log.project", "environment.options")
+"""Settings of these sections that the page does not show. The options of a user's environment may be secret."""
 SINGLE = ("allow_embedded", "synthetic_sources", "wait_s")
 """The settings of :class:`RewardSettings` that the page shows unchanged."""
 
@@ -96,7 +96,7 @@ def shown_training(settings: TrainerSettings, command: str) -> tuple[ShownSettin
     return _changed_first(
         ShownSetting(name, _text(each), default_of_key.get(name, ""), meanings.get(name, ""))
         for name, each in flat_values(values)
-        if name not in HIDDEN
+        if not f"{name}.".startswith(tuple(f"{each}." for each in HIDDEN))
     )
 
 

@@ -58,6 +58,16 @@ def test_output_goes_to_the_terminal_and_to_the_log(step: Path, capfd: pytest.Ca
     assert sorted(capfd.readouterr().err.split()) == ["err", "out"]
 
 
+def test_a_step_finds_the_plugins_beside_the_users_config(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The config of a step is a copy in the folder of the loop."""
+    (step / "beside").mkdir()
+    (step / "beside" / "a_scorer.py").write_text("")
+    (step / "a_step.py").write_text("import a_scorer; print(a_scorer.__file__)")
+    assert run_process(["step", "x"], step / "logs/one.log") == 1
+    monkeypatch.setattr(module, "searched_folders", lambda: (str(step / "beside"),))
+    assert run_process(["step", "x"], step / "logs/one.log") == 0
+
+
 def test_a_log_is_replaced(step: Path) -> None:
     log = step / "logs/one.log"
     for _ in range(2):

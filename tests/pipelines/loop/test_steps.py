@@ -157,6 +157,15 @@ def test_the_place_of_the_folder_does_not_matter() -> None:
     assert others == [one, one]
 
 
+def test_a_loop_of_an_earlier_version_is_not_repeated() -> None:
+    """Its commands had no --replace."""
+    loop = real()
+    steps = make_steps(loop)
+    before = [replace(step, command=tuple(word for word in step.command if word != "--replace")) for step in steps]
+    assert any("--replace" in step.command for step in steps)
+    assert identities(loop, before) == identities(loop, steps)
+
+
 @pytest.mark.parametrize(("file", "first"), [("recipe_sha256", "curate"), ("trainer_sha256", "eval-base")])
 def test_a_changed_file_repeats_its_steps(file: str, first: str) -> None:
     loops = real(), replace(real(), **{file: "other"})

@@ -44,7 +44,11 @@ def test_two_processes_change_the_mark_of_one_record(tmp_path: Path) -> None:
     mark = second.change("a", "", {"tags": ["dark"]})
     assert (mark.trace, mark.flagged, mark.tags) == ("t1", True, ("dark",))
     first.change("a", "", {"note": "look"})
-    assert [Reviews(tmp_path).of("a")] == list(first) and first.of("a").tags == ("dark",)
+    second.change("b", "", {"flagged": True})
+    first.change("a", "", {"note": "look again"})
+    assert first.change("b", "", {"tags": ["odd"]}).flagged
+    second.change("a", "", {})
+    assert second.of("a").note == "look again" and second.of("b").tags == ("odd",)
 
 
 @pytest.mark.parametrize("line", [b"[]", b"{}", b'{"id": "a", "tags": [], "other": 1}', b"\xff", b"text"])

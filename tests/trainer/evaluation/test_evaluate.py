@@ -227,6 +227,16 @@ def test_another_evaluation_is_not_replaced(
     assert path.read_bytes() == before
 
 
+def test_an_interrupted_evaluation_is_replaced_by_another(folders: Any, tmp_path: Path) -> None:
+    """Its folder may still have the figures of an earlier one, which are not of its settings."""
+    data = write_records(tmp_path / "data", records(*IDS))
+    evaluate(settings(folders), data, tmp_path / "out")
+    file = tmp_path / "out/run.json"
+    run = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps(run | {"ended": "KeyboardInterrupt: "}), "utf-8")
+    assert evaluate(settings(folders, seed=1), data, tmp_path / "out").is_file()
+
+
 def test_an_incomplete_evaluation_is_replaced_by_another(folders: Any, tmp_path: Path) -> None:
     data = write_records(tmp_path / "data", records(*IDS))
     evaluate(settings(folders), data, tmp_path / "out").unlink()
