@@ -63,8 +63,8 @@ class Arrivals:
 
         If a part failed, the method raises the error that occurred first. The error's ``partial`` holds the usage
         (requests and tokens) of all parts, and the samples before the first gap in their numbers. E.g. if only the
-        samples with the numbers 0, 1 and 3 were recorded (:meth:`add`), ``partial`` holds the samples 0 and 1. A gap is
-        left by a part that failed after its reply had arrived.
+        samples with the numbers 0, 1 and 3 were recorded (:meth:`add`), ``partial`` holds the samples 0 and 1. There is
+        a gap if samples of a part got numbers (:meth:`number`) because its reply had arrived, but the part then failed.
         """
         found = sorted(self._replies.items())
         if not self._errors:

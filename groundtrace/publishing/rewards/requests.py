@@ -109,8 +109,8 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
             raise BadRequest(
-                f'the field "{name}" has {len(value)} texts, but the field "query" has {len(queries)}: send one text '
-                "for each query"
+                f'the field "{name}" has {len(value)} texts, but the field "query" has {len(queries)}: send lists of '
+                "equal length in both fields"
             )
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):

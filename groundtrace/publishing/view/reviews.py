@@ -48,7 +48,8 @@ class Mark:
 class Reviews:
     """Reads and writes the marks (flags, tags and notes) of a run's records. Several threads may use one instance.
 
-    Several processes may view the same run. Each change of a mark is based on the last line in the file.
+    Several processes may view the same run. Before a mark is changed, the file is read again if another process has
+    written to it. So a change of the tags, for example, keeps a flag that another process has set.
 
     ``run`` is the run folder. ``is_copy`` is True if it is a local copy of a run in an object store. The marks of a
     copy cannot be changed, because the changes would be lost with the copy. Raises

@@ -69,9 +69,10 @@ def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> str:
-    """Return the SQL query for the rows of a set.
+    """Return the SQL query for the rows of a set (sft, rl or rejected).
 
-    ``part`` is the position of the set in the run, and ``source`` is the SQL that reads its shards.
+    ``name`` is the name of the set, and ``schema`` has the columns of its shards. ``part`` is a number by which the
+    sets are ordered. ``source`` is the SQL that reads the shards.
     """
     has = set(schema.names)
     trace = ""
