@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.module_search import extend_path, folder_beside, searched_folders
 from groundtrace.schemas.user_modules import (
     StaleModule,
     check_modules,
@@ -81,10 +82,6 @@ class Plugin:
 
 _configured: dict[str, dict[str, Plugin]] = {}
 """The plug-ins that :func:`use_plugins` has registered in this process, e.g. from a config, by kind and name."""
-_config_folders: list[Path] = []
-"""The folder of the config that was read last, then those of the configs that it extends (:func:`search_beside`)."""
-_searched: list[str] = []
-"""The folders of configs that are on the import path because a module was found only there, the latest first."""
 _allowed_by: list[str] = []
 """The arguments of those calls of :func:`installed_code_only` whose ``with`` body still runs.
 
@@ -264,8 +261,8 @@ def load(path: str) -> Any:
     name of the value in the module. Raises RegistryError if the value cannot be imported.
 
     The module is searched for on Python's import path, then in the current folder, and then beside the config that the
-    user named (:func:`search_beside`). Inside :func:`installed_code_only`, only parts of Groundtrace and the plug-ins
-    of installed packages are loaded.
+    user named (:func:`groundtrace.schemas.module_search.search_beside`). Inside :func:`installed_code_only`, only parts
+    of Groundtrace and the plug-ins of installed packages are loaded.
     """
     module, _, name = path.partition(":")
     if _allowed_by and not module.startswith("groundtrace.") and path not in {plugin.path for _, plugin in _entries()}:
@@ -279,7 +276,7 @@ def load(path: str) -> Any:
     try:
         top = module.partition(".")[0]
         if top not in sys.modules:
-            _extend_path(top)
+            extend_path(top)
         found = importlib.import_module(module)
         if (place := _place_of(module)) is not None:
             remember_modules(*place, before)
@@ -290,44 +287,6 @@ def load(path: str) -> Any:
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
         remedy = _remedy(error, module) + near(name, getattr(sys.modules.get(module), "__dict__", ()))
         raise RegistryError(f"{path} cannot be imported ({' '.join(message.split())}{line}): {remedy}") from error
-
-
-def search_beside(config: Path | None) -> None:
-    """Let :func:`load` also search modules in the folder of a config that the user named.
-
-    ``config`` is the path of the config, or of one that it extends; None before the user's next config is read, so that
-    the folders of earlier configs are not searched any more. The folder of a run is never searched, because somebody
-    else may have made it.
-    """
-    if config is None:
-        _config_folders.clear()
-    elif not (config.parent / "run.json").exists():
-        _config_folders.append(config.parent.resolve())
-
-
-def searched_folders() -> tuple[str, ...]:
-    """Return the folders of configs from which modules of plug-ins are imported in this process."""
-    return tuple(_searched)
-
-
-def _extend_path(top: str) -> None:
-    """Add the current folder to the import path, or the folder of a config, if a module is not found without it.
-
-    ``top`` is the name of the module, or of its outermost package. The folders of configs stay behind all others.
-    """
-    importlib.invalidate_caches()
-    sys.path[:] = [each for each in sys.path if each not in _searched]
-    if str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
-        sys.path.append(str(Path.cwd()))
-    if importlib.util.find_spec(top) is None and (beside := _folder_beside(top)):
-        _searched[:] = [beside, *(each for each in _searched if each != beside)]
-    sys.path += _searched
-
-
-def _folder_beside(top: str) -> str:
-    """Return the first folder of :data:`_config_folders` that holds the module ``top``; "" if there is none."""
-    folders = map(str, _config_folders)
-    return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
 
 
 @contextmanager
@@ -478,7 +437,7 @@ def check_parts(config: Mapping[str, Any]) -> None:
     for file, folder in plugin_files(config):
         check_modules(file, folder)
         top = file.relative_to(folder).parts[0].removesuffix(".py")
-        if str(folder) in _searched and (beside := _folder_beside(top)) not in ("", str(folder)):
+        if str(folder) in searched_folders() and (beside := folder_beside(top)) not in ("", str(folder)):
             raise StaleModule(
                 f"the module {top} in {beside} cannot be imported, because {file}, which has the same name, was "
                 "imported before: call gt.reload() (or start Python again) and repeat this call, or rename one of them"

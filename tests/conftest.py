@@ -27,7 +27,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from groundtrace.schemas import registry, user_modules
+from groundtrace.schemas import module_search, user_modules
 from groundtrace.storage.places import RemotePath, StorageSettings
 
 from .stores import fake_gcs
@@ -91,7 +91,7 @@ def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     monkeypatch.setattr(user_modules, "_imports", {})
     monkeypatch.setattr(user_modules, "_checked", set())
     for folders in ("_config_folders", "_searched"):
-        monkeypatch.setattr(registry, folders, [])
+        monkeypatch.setattr(module_search, folders, [])
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     found = [(name, getattr(module, "__file__", None)) for name, module in sys.modules.items()]

@@ -12,8 +12,9 @@ from typing import Any
 
 from groundtrace.config.errors import ConfigError
 from groundtrace.config.fields import default_of, section_class
+from groundtrace.schemas.module_search import search_beside
 from groundtrace.schemas.paths import local_path
-from groundtrace.schemas.registry import near, search_beside
+from groundtrace.schemas.registry import near
 from groundtrace.schemas.toml_text import read_toml
 
 EXTENDS = "extends"
@@ -36,7 +37,8 @@ def read_config(
 
     The value of ``extends`` is a path relative to the file's folder. It may also be the name, without ``.toml``, of a
     config in the folder ``bundled``; this name is used only if there is no file at the path. Modules of plug-ins are
-    then also found in the folders of the files that were read (:func:`groundtrace.schemas.registry.search_beside`).
+    then also found in the folders of the files that were read
+    (:func:`groundtrace.schemas.module_search.search_beside`).
 
     Args:
         path: The path of the file.

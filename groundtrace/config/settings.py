@@ -24,7 +24,8 @@ from groundtrace.config.config_file import read_config
 from groundtrace.config.errors import ConfigError, UnknownKeys, config_error
 from groundtrace.config.fields import default_of, section_class
 from groundtrace.config.renamed import renamed_keys
-from groundtrace.schemas.registry import KINDS, Registry, check_parts, near, search_beside, use_plugins
+from groundtrace.schemas.module_search import search_beside
+from groundtrace.schemas.registry import KINDS, Registry, check_parts, near, use_plugins
 
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]

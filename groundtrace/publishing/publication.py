@@ -19,7 +19,7 @@ class SourceUse:
     Attributes:
         source: the data set from which the rows come; "" if the rows do not name it.
         licence: the licence that the rows name; "" if they name none.
-        rows: the number of rows of each set.
+        rows: the number of rows of each set (sft, rl or rejected).
         asked: True if the user named the source. Its rows are then published whatever their licence is.
     """
 

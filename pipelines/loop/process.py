@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from groundtrace.schemas.registry import searched_folders
+from groundtrace.schemas.module_search import searched_folders
 from groundtrace.schemas.safe_files import opened_for_writing
 
 PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}

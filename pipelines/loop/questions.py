@@ -159,7 +159,8 @@ def _write(
     folder: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings
 ) -> Division:
     """Write the questions to train on and the held-out questions into two subfolders of the empty ``folder``. Return
-    the sizes of the two parts and the media groups of the held-out questions.
+    the sizes of the two parts and the media groups of the held-out questions. A media group consists of the questions
+    that share an image.
     """
     store = MediaStore(found.media_root, str(folder), cache_bytes=0, storage=storage)
     lines, records = folder / _ALL, list[tuple[str, InputRecord | None]]()

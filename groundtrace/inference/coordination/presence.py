@@ -59,9 +59,9 @@ class Presence:
             self._thread.join()
 
     def drop(self) -> None:
-        """Close this process's descriptor of the pipe. The method is called in two cases:
+        """Close this process's descriptor of its named pipe. The method is called in two cases:
 
-        - The thread ends.
+        - The thread that waits for bytes in the pipe ends.
         - This process was forked, so it has a copy of its parent's open pipe. If the copy stayed open, the parent would
           seem to be running even after it has ended.
         """

@@ -28,22 +28,23 @@ and the server would take turns to wait: the client for all replies, and the ser
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent requests, as a semaphore does, and adapts the limit to the server. A slot permits
-    one concurrent request. ``most`` is the largest number of slots, and ``limit`` the current number. ``inside`` is the
-    number of slots in use. If ``adaptive`` is False, the limit does not change.
+    """Limits the number of concurrent requests, as a semaphore does, and adapts the limit to the server.
+
+    ``limit`` is the number of requests that this object permits at the same time, and ``most`` is its largest value.
+    ``inside`` is the number of requests that are in flight. If ``adaptive`` is False, the limit does not change. If
+    several processes send requests to the endpoint, this process may be permitted less than ``limit`` (:meth:`lend`).
+    The smaller of the two numbers is called the room of this process.
 
     The limit rises in small steps and falls by a factor. Finished requests are counted in windows. The size of a window
-    is the number of slots of this process, but at least 20 requests. The rules are:
+    is the room of this process, but at least 20 requests. The rules are:
 
     - As soon as the requests that found the server overloaded are more than a fifth of the window's size, the limit
-      falls to 0.7 times the number of slots of this process, even if the window is not full yet. Then a new window
-      begins, which does not count requests that began before the fall.
+      falls to 0.7 times the room of this process, even if the window is not full yet. Then a new window begins, which
+      does not count requests that began before the fall.
     - If less than a tenth of a full window's requests found the server overloaded, the limit rises by a sixteenth of
       ``most``.
 
     Single faults change nothing, since a server that drops one request in fifty is not overloaded.
-
-    If several processes share the endpoint, this process may use only some of its slots (:meth:`lend`).
     """
 
     def __init__(self, most: int, adaptive: bool = True) -> None:

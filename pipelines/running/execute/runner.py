@@ -14,7 +14,8 @@ from apache_beam.runners.runner import PipelineRunner
 from groundtrace.inference.open_files import check_for_workers
 from groundtrace.pipelines.running.execute.local_workers import WorkersRunner
 from groundtrace.schemas.coding import RECORD_MODULES
-from groundtrace.schemas.registry import configured_plugins, searched_folders
+from groundtrace.schemas.module_search import searched_folders
+from groundtrace.schemas.registry import configured_plugins
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
