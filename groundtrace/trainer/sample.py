@@ -126,7 +126,7 @@ class Observed:
 
     @property
     def end(self) -> int:
-        """Return the index in the response of the first token after the observation."""
+        """Return the index of the first token after this observation, counted in the tokens of the response."""
         return self.start + len(self.tokens)
 
 

@@ -423,7 +423,7 @@ def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) 
         (
             "Ends(rl=in_band.kept)",
             "Ends(rl=attempted.kept)",
-            "beam: the recipe pass_rates loses the records that the stage difficulty keeps: pass them to another "
+            "beam: the recipe 'pass_rates' loses the records that the stage 'difficulty' keeps: pass them to another "
             "stage, or return them from `build`\n",
         ),
     ],

@@ -27,8 +27,9 @@ _NEGATION = re.compile(
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
     """Grade a multiple-choice answer, with or without choices.
 
-    Without choices, a gold of one letter implies the options A to H (A to J for the gold J), whose texts may be in the
-    question. Any other gold without choices is graded as text.
+    If there are no choices, but the gold answer is one letter, the texts of the options may be in the question. The
+    options are then known only by their letters (:func:`implied_letters`). Any other gold answer without choices is
+    graded as text.
     """
     choices = choices or implied_letters(gold)
     if choices:

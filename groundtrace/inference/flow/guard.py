@@ -189,10 +189,9 @@ class Guard:
         :class:`RunStopped` if the outage is longer than the outage timeout (setting ``outage_timeout_s``).
 
         While several calls wait, only one of them checks the server. If the check succeeds, all calls continue. There
-        is one exception: the server was marked as down although it answered a check (:meth:`_check_again`), since a
-        gateway may answer checks while the server behind it answers no calls. The next answered check then proves
-        nothing. So the call that made this check sends its own request alone, and the other calls wait until this
-        request has ended.
+        is one exception: a gateway may answer checks although the server behind it answers no calls. If this has
+        happened before (:meth:`_check_again`), a check that succeeds proves nothing. Then the call that has checked the
+        server sends its own request alone, and the other calls wait until this request has ended.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._check_again()

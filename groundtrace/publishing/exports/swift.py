@@ -72,7 +72,8 @@ def _called(row: ExportRow) -> Record:
 def _calls_apart(turn: Turn) -> list[Turn]:
     """Return the messages of a turn. A turn with text and code becomes two messages; any other turn becomes one.
 
-    The text before a call ends with a line end, as in Qwen's chat template.
+    The first of the two messages is the text, which ends with a line end, as in Qwen's chat template. The second one is
+    the code.
     """
     if "code" in turn:
         text = [{"role": "assistant", "content": f"{turn['content']}\n"}] if turn["content"] else []

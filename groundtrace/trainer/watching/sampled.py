@@ -51,7 +51,7 @@ class Sampled:
 
     @property
     def note(self) -> str:
-        """Return the part of the line behind the numbers of responses, such as ``responses sampled, 41 s``."""
+        """Return the end of the progress line (:attr:`line`), such as ``responses sampled, 41 s``."""
         where = f" on the first of {self.gpus} GPUs" if self.gpus > 1 else ""
         others = " and the other GPUs" if self.gpus > 1 else ""
         waits = f", waiting for scores{others}" if self.responses == self.wanted else ""

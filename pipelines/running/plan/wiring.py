@@ -258,12 +258,12 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
         raise PipelineError(
-            f"the recipe {recipe.name} loses the records that the stage {stage.name} rejects: return them as "
-            f"{REJECTED!r} from the method expand of {type(_outermost(node).transform).__name__}"
+            f"the recipe {recipe.name!r} loses the records that the stage {stage.name!r} rejects: return them as "
+            f"{REJECTED!r} from the method expand of the class {type(_outermost(node).transform).__name__}"
         )
     if lost >= outputs.keys() - {REJECTED, READ, SIDE_CALLS}:
         raise PipelineError(
-            f"the recipe {recipe.name} loses the records that the stage {stage.name} keeps: pass them to another "
+            f"the recipe {recipe.name!r} loses the records that the stage {stage.name!r} keeps: pass them to another "
             "stage, or return them from `build`"
         )
 

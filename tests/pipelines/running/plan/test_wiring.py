@@ -241,8 +241,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
     [
         (
             _no_kept,
-            "the recipe mine loses the records that the stage noop keeps: pass them to another stage, or return them "
-            "from `build`",
+            "the recipe 'mine' loses the records that the stage 'noop' keeps: pass them to another stage, or return "
+            "them from `build`",
         ),
         (_no_ends, "`build` of the recipe mine returned list: return an `Ends` instead"),
         (
@@ -257,13 +257,13 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Dropping),
-            "the recipe mine loses the records that the stage noop rejects: return them as 'rejected' from "
-            "the method expand of Dropping",
+            "the recipe 'mine' loses the records that the stage 'noop' rejects: return them as 'rejected' from "
+            "the method expand of the class Dropping",
         ),
         (
             _plain(PlainWithReasons),
-            "the recipe mine loses the records that the stage plain rejects: return them as 'rejected' from "
-            "the method expand of PlainWithReasons",
+            "the recipe 'mine' loses the records that the stage 'plain' rejects: return them as 'rejected' from "
+            "the method expand of the class PlainWithReasons",
         ),
         (
             ending(Bare),
