@@ -280,6 +280,8 @@ class _Worker(socketserver.StreamRequestHandler):
     the forked process, and ends when the forked process ends.
     """
 
+    disable_nagle_algorithm = False  # a Unix socket has none, and other code may change the default of the base class
+
     server: _Forks
 
     def handle(self) -> None:

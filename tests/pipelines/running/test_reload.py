@@ -59,6 +59,7 @@ def words(opened: gt.OpenedRun) -> int:
     return row["question_words"] - len(row["question"].split())
 
 
+@pytest.mark.slow
 def test_two_edits_of_a_module_beside_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "reloaded_help.py").write_text(HELPER.format(extra=1))
     (tmp_path / "reloaded.py").write_text(RECIPE)

@@ -56,6 +56,7 @@ def test_the_module_beside_a_config_and_beside_the_one_that_it_extends(tmp_path:
     assert value_of(str(tmp_path / "b/more.toml")) == 0.5
 
 
+@pytest.mark.slow
 def test_a_run_with_workers(tmp_path: Path) -> None:
     """The name in place is not among the plug-ins that the workers are told of."""
     config = config_in(tmp_path / "a", config='[verify.scorers]\n"beside_scorer:BESIDE" = {}\n')
