@@ -18,6 +18,7 @@ CACHE_BYTES = 64 * 2**20
 ROWS_AT_ONCE = 8
 """The number of rows that are read at a time with their images. Each row may have images of a hundred megabytes."""
 READ_BYTES = 2**20
+READ_AGAIN = "reload the page or repeat the command, since the run may have been repeated"
 Column = Literal["images", "overlays", "media"]
 _SHOWN_AS_THEY_ARE = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png", b"GIF8": "image/gif"}
 
@@ -70,12 +71,8 @@ class RowImages:
                         return batch.slice(row - seen, 1).to_pylist()[0]
                     seen += batch.num_rows
             except OSError as error:
-                raise InspectError(
-                    f"cannot read {place.file} ({error}): start `beam view` again, since the run may have been repeated"
-                ) from error
-        raise InspectError(
-            f"{place.file} has no row {place.row}: start `beam view` again, since the run may have been repeated"
-        )
+                raise InspectError(f"cannot read {place.file} ({error}): {READ_AGAIN}") from error
+        raise InspectError(f"{place.file} has no row {place.row}: {READ_AGAIN}")
 
     def _opened(self, file: Path) -> pq.ParquetFile:
         """Open a shard, and keep it open.
@@ -149,10 +146,7 @@ def _group_of(shard: pq.ParquetFile, row: int) -> tuple[int, int]:
         if row < size:
             return group, row
         row -= size
-    raise InspectError(
-        "a shard (Parquet file) of the run has fewer rows than before: start `beam view` again, since the run may have "
-        "been repeated"
-    )
+    raise InspectError(f"a shard (Parquet file) of the run has fewer rows than before: {READ_AGAIN}")
 
 
 def _encoded(data: bytes, side_px: int | None) -> bytes:

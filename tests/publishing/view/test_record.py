@@ -70,7 +70,7 @@ def test_a_shard_that_is_cut_off_in_its_place_is_an_error(run: Path, tmp_path: P
     assert images.thumbnail(where)
     with where.file.open("r+b") as stream:
         stream.truncate(8)
-    with pytest.raises(InspectError, match="start `beam view` again"):
+    with pytest.raises(InspectError, match="reload the page or repeat the command"):
         images.values(where, ["images"])
 
 
