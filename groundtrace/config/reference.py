@@ -5,6 +5,7 @@ of the keys are from the annotations; the texts about the sections are from the 
 """
 
 import dataclasses
+import functools
 import json
 import re
 import textwrap
@@ -103,7 +104,7 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
     for the whole config. A config may give a section other defaults than ``cls`` declares. ``holder`` is then an object
     of ``cls`` with these other defaults. If ``holder`` is None, the defaults that ``cls`` declares are used.
     """
-    shape = TypeAdapter(cls).json_schema()
+    shape = _json_schema(cls)
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
     keys: list[ConfigKey] = []
     below: list[ConfigSection] = []
@@ -124,6 +125,12 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
             keys.append(ConfigKey(field.name, _takes(takes, shape.get("$defs", {})), shown, meaning, required))
     yield ConfigSection(path, _prose(cls), tuple(keys))
     yield from below
+
+
+@functools.cache
+def _json_schema(cls: type) -> Mapping[str, Any]:
+    """Return the JSON schema of the settings class ``cls``. It is kept, because train.html is written at each step."""
+    return TypeAdapter(cls).json_schema()
 
 
 def _named(
