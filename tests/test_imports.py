@@ -152,6 +152,7 @@ def house() -> House:
     return House(ROOT)
 
 
+@pytest.mark.slow
 def test_the_core_imports_what_the_core_brings(house: House) -> None:
     assert list(house.wrong()) == []
 

@@ -114,6 +114,7 @@ def bad_run(
     return run_beam(data, home / "run", "--set", "dedup.near=false")
 
 
+@pytest.mark.slow
 def test_every_bad_record_is_accounted_for(bad_run: Any) -> None:
     assert (bad_run.code, "Traceback" in bad_run.err) == (0, False)
     bad_run.check_balance(sum(bool(name) for _, name, _, _ in LINES))

@@ -104,6 +104,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gold", "located"])
 def test_every_record_ends_once_and_no_image_stands_on_both_sides(done: Path, name: str) -> None:
     counts = json.loads((done / name / "run.json").read_text("utf-8"))["counts"]

@@ -123,6 +123,7 @@ def test_detector_and_pointer_can_disagree_and_disagreement_rejects(done: Path, 
         assert row["traces"] and all(trace["verdicts"] for trace in row["traces"]), row["id"]
 
 
+@pytest.mark.slow
 def test_a_config_asks_for_other_traces_pictures_of_rejections_and_lines_of_the_input(
     done: Path, tmp_path: Path
 ) -> None:

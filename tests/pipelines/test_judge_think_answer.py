@@ -174,6 +174,7 @@ def told(output: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.slow
 def test_the_sft_side_of_a_scripted_teacher(tmp_path: Path) -> None:
     summary = scripted(written(tmp_path / "in", sft_records()), tmp_path / "run", 1.0)
     assert told(tmp_path / "run") == (GOLDEN / "judge_think_answer_sft.txt").read_text("utf-8")
@@ -183,6 +184,7 @@ def test_the_sft_side_of_a_scripted_teacher(tmp_path: Path) -> None:
     assert agreed == {"logic": (1, 1), "grounding": (1, 0), "consistency": (1, 1)}
 
 
+@pytest.mark.slow
 def test_the_rl_side_of_a_scripted_policy(tmp_path: Path) -> None:
     summary = scripted(written(tmp_path / "in", rl_records()), tmp_path / "run", 0.0)
     assert told(tmp_path / "run") == (GOLDEN / "judge_think_answer_rl.txt").read_text("utf-8")
@@ -193,6 +195,7 @@ def test_the_rl_side_of_a_scripted_policy(tmp_path: Path) -> None:
         assert row["choices"] is not None or not re.search(r"(?m)^[A-E]\. ", row["prompt"][0]["content"])
 
 
+@pytest.mark.slow
 def test_a_policy_that_was_trained_on_the_shards_is_asked_in_their_words(tmp_path: Path) -> None:
     only = [record for record in rl_records() if record["id"] == "stem1"]
     summary = scripted(written(tmp_path / "in", only), tmp_path / "run", 0.0, "--set", "attempt.as_trained=true")

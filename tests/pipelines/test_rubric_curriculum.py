@@ -61,6 +61,7 @@ def readable(row: Mapping[str, Any]) -> dict[str, Any]:
     return shown | {"images": [image["path"] for image in row["images"]]}
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_scripted_run(tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable) -> None:
     """Six questions, of which four are drawn, attempted and judged; all six become rows with the same rubrics."""
     with serving(SMALL.answer) as server:
@@ -86,6 +87,7 @@ class Silent(Plant):
         return "I would rather not say."
 
 
+@pytest.mark.slow
 def test_a_judge_that_gives_no_score_is_told_at_the_end(
     tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable
 ) -> None:
@@ -141,6 +143,7 @@ def within(value: float, interval: list[float]) -> bool:
     return interval[0] - 1e-12 <= value <= interval[1] + 1e-12
 
 
+@pytest.mark.slow
 def test_without_a_teacher_the_default_pool_is_measured(
     tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable
 ) -> None:
@@ -151,6 +154,7 @@ def test_without_a_teacher_the_default_pool_is_measured(
     assert "teacher" not in json.loads((tmp_path / "run/run.json").read_text("utf-8"))["ledger"]
 
 
+@pytest.mark.slow
 def test_every_question_is_attempted_where_a_band_is_set(
     tmp_path: Path, questions: Callable[[int], Path], run_rucl: Callable
 ) -> None:

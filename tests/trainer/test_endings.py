@@ -94,6 +94,7 @@ def check_goes_on(run: Command, command: str, data: Path, stopped: Ran, toml: st
     assert models[0] == models[1]
 
 
+@pytest.mark.slow
 def test_judges_that_are_down(
     run: Command, tmp_path: Path, write_shards: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_judges_that_are_down(
         check_goes_on(run, "grpo", data, stopped, toml, *said, code=3)
 
 
+@pytest.mark.slow
 def test_a_sampler_that_is_gone(run: Command, counted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> None:
         raise SamplerError("the server does not answer")
@@ -146,6 +148,7 @@ def test_a_signal_during_sft(
 NAN = ("step 2: the loss is nan", "the same command continues from this step")
 
 
+@pytest.mark.slow
 def test_a_loss_of_sft_that_is_no_number(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sft, "sft_loss", in_step_2(sft.sft_loss, lambda loss: loss * torch.nan))
@@ -153,6 +156,7 @@ def test_a_loss_of_sft_that_is_no_number(run: Command, sft_data: Path, monkeypat
     check_goes_on(run, "sft", sft_data, stopped, "", *NAN, code=1)
 
 
+@pytest.mark.slow
 def test_a_loss_of_grpo_that_is_no_number(run: Command, counted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoilt(found: Any) -> Any:
         return type(found)(**{**vars(found), "loss": found.loss * torch.nan})

@@ -15,6 +15,8 @@ from groundtrace.trainer.checkpoint import STATE
 
 from .runs import Command, Ran
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def data(tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]) -> Path:
@@ -29,7 +31,6 @@ HOW = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sets", HOW.values(), ids=HOW)
 def test_the_last_checkpoint_is_the_trained_model(sets: tuple[str, ...], run: Command, data: Path) -> None:
     """File by file, and an earlier one is another model that loads as well."""

@@ -74,6 +74,7 @@ def collected(load: Callable[..., VisionLanguageModel], folders: Any, tmp_path: 
     return run
 
 
+@pytest.mark.slow
 def test_dynamic_sampling_draws_again(collected: Any) -> None:
     """Of 4 questions 2 are mixed. Whatever the order, both are found and no more is asked than needed."""
     script = {"q0": [MIXED], "q1": [ALL_RIGHT], "q2": [ALL_WRONG], "q3": [MIXED]}
@@ -84,6 +85,7 @@ def test_dynamic_sampling_draws_again(collected: Any) -> None:
     assert all(group.is_mixed for group in kept)
 
 
+@pytest.mark.slow
 def test_right_answers_that_point_differently_teach(collected: Any) -> None:
     """The reward of Argos differs although all answers are right."""
     sampled, kept, _ = collected({"q0": [SHAPED], "q1": [ALL_RIGHT]}, max_draws=1)
@@ -94,6 +96,7 @@ def test_right_answers_that_point_differently_teach(collected: Any) -> None:
     assert {scored.outcome for group in sampled for scored in group.scored} == {1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_draws", [1, 3])
 def test_draws_are_bounded(max_draws: int, collected: Any) -> None:
     sampled, kept, sampler = collected({"q0": [ALL_WRONG], "q1": [ALL_RIGHT]}, step=2, max_draws=max_draws)
@@ -102,6 +105,7 @@ def test_draws_are_bounded(max_draws: int, collected: Any) -> None:
     assert sorted({seed for _, seed in sampler.asked}) == list(range(first, first + max_draws))
 
 
+@pytest.mark.slow
 def test_only_the_missing_groups_are_drawn_again(collected: Any) -> None:
     """Both are asked; the one that is flat at first stays the only one missing."""
     sampled, kept, sampler = collected({"q0": [MIXED], "q1": [ALL_WRONG, MIXED]}, max_draws=4)
@@ -109,12 +113,14 @@ def test_only_the_missing_groups_are_drawn_again(collected: Any) -> None:
     assert len(sampled) == len(sampler.asked) == 3 + (kept[1].row.id == "q1")
 
 
+@pytest.mark.slow
 def test_without_dynamic_sampling_all_are_kept(collected: Any) -> None:
     sampled, kept, _ = collected({"q0": [ALL_WRONG], "q1": [MIXED]}, dynamic_sampling=False)
     assert sampled == kept
     assert len(kept) == 2
 
 
+@pytest.mark.slow
 def test_a_step_without_groups_changes_nothing(
     load: Callable[..., VisionLanguageModel],
     folders: Any,
@@ -144,6 +150,7 @@ def test_a_step_without_groups_changes_nothing(
     assert sampler.synced == 2
 
 
+@pytest.mark.slow
 def test_a_step_makes_right_answers_likelier(
     load: Callable[..., VisionLanguageModel], folders: Any, tmp_path: Path, questions: Any
 ) -> None:
@@ -169,6 +176,7 @@ def real_run(folders: Any, **changes: Any) -> TrainerSettings:
     return settings_of(folders["qwen3"], grpo=steps, rollout={"max_new_tokens": 24}, **changes)
 
 
+@pytest.mark.slow
 def test_the_same_twice(folders: Any, questions: Any, tmp_path: Path) -> None:
     """Sampling, scoring and two updates on two epochs, twice from the seed: every figure to its last bit."""
     settings = real_run(folders, grpo={"group_size": 8})
@@ -235,6 +243,7 @@ def test_steps_that_were_not_saved_are_made_again(
     assert metrics_of(tmp_path / "killed") == metrics_of(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_resumed_after_a_line_was_cut_short(folders: Any, questions: Any, tmp_path: Path) -> None:
     """A kill, or a full disk, may leave half a line of metrics: the step it belongs to is made again."""
     settings = real_run(folders, grpo={"steps": 2}, log={"save_every": 1})
@@ -248,6 +257,7 @@ def test_resumed_after_a_line_was_cut_short(folders: Any, questions: Any, tmp_pa
     assert metrics_of(tmp_path / "out") == expected
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(folders: Any, questions: Any, tmp_path: Path) -> None:
     settings = real_run(folders, grpo={"steps": 1})
     model = train_grpo(settings, questions(2), tmp_path / "out")
@@ -258,6 +268,7 @@ def test_a_finished_run_is_left_as_it_is(folders: Any, questions: Any, tmp_path:
     assert all(torch.equal(weights[name], again[name]) for name in weights)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_the_other_command_is_refused(
     folders: Any, tmp_path: Path, write_shards: WriteShards, row: Callable[..., dict[str, Any]], questions: Any
 ) -> None:
@@ -268,6 +279,7 @@ def test_a_checkpoint_of_the_other_command_is_refused(
         train_grpo(settings, questions(2), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_other_data_do_not_go_on_with_a_run(folders: Any, questions: Any, tmp_path: Path) -> None:
     """The place in the data is that of the data it was made on."""
     settings = real_run(folders, grpo={"steps": 2})
@@ -276,6 +288,7 @@ def test_other_data_do_not_go_on_with_a_run(folders: Any, questions: Any, tmp_pa
         train_grpo(settings, questions(3), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves(folders: Any, questions: Any, tmp_path: Path) -> None:
     settings = real_run(folders, log={"rollouts_every": 1})
     train_grpo(settings, questions(2), tmp_path / "out")

@@ -8,6 +8,8 @@ import pytest
 
 from .runs import Command, judging, lines_of
 
+pytestmark = pytest.mark.slow
+
 WriteShards = Callable[..., Path]
 
 

@@ -15,7 +15,7 @@ from groundtrace.trainer.identity import OWN_CODE
 
 from .runs import Command, metrics_of
 
-pytestmark = pytest.mark.usefixtures("own_modules")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_modules")]
 
 REWARD = """
 from dataclasses import dataclass

@@ -39,6 +39,8 @@ from .paper_rows import (
 )
 from .runs import judged_by, judging, metrics_of, rollout_of, settings_of
 
+pytestmark = pytest.mark.slow
+
 STEPS = 3
 
 

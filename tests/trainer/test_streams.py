@@ -27,6 +27,8 @@ from groundtrace.trainer.settings import TrainerSettings
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded
 from .runs import Command, judged_by, judging, lines_of, metrics_of, rollout_of, settings_of
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Seeded(Sampler):
@@ -131,7 +133,6 @@ def test_without_a_grounded_stream_there_is_no_consistency(
     assert line["reward"] == pytest.approx(1.5 * (1 + line["outcome"]), rel=1e-5)
 
 
-@pytest.mark.slow
 def test_a_run_cut_in_two_ends_with_the_same_bits(
     folders: Any, data: Path, sampler: list[Seeded], tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from groundtrace.trainer.validation import validator
 
 from .runs import SAMPLE, Command, Ran, lines_of, metrics_of, records, rl_row, write_records
 
+pytestmark = pytest.mark.slow
+
 ROWS = 12
 GRPO = (
     "grpo.prompts_per_step=2",
@@ -54,7 +56,6 @@ def validations_of(ran: Ran) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name != "wall_s"} for line in lines]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["sft", "grpo"])
 def test_a_validation_changes_nothing_in_the_training(
     command: str, run: Command, questions: Path, traces: Path, monkeypatch: pytest.MonkeyPatch
@@ -162,7 +163,6 @@ def test_a_training_that_its_validation_finds_useless_has_a_note(run: Command, q
     assert ran.err.count(f"{NOTE}best_by = 'accuracy'. {held}") == 1, ran.err
 
 
-@pytest.mark.slow
 def test_a_resumed_training_has_each_validation_once(
     run: Command, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

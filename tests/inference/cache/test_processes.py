@@ -100,6 +100,7 @@ def test_a_process_killed_among_puts_has_kept_what_it_said(opened: Opened, path:
     assert set(cache.get(["after"])) == {"after"}
 
 
+@pytest.mark.slow
 def test_two_processes_write_at_once(opened: Opened, path: Path) -> None:
     processes = [child(path, 0, 300), child(path, 200, 500)]
     for process in processes:
@@ -131,6 +132,7 @@ def test_a_writer_killed_again_and_again_loses_nothing(opened: Opened, path: Pat
     assert cache.damaged_lines <= 4
 
 
+@pytest.mark.slow
 def test_two_processes_write_while_a_third_reads(opened: Opened, path: Path) -> None:
     reader, seen = opened(), 0
     processes = [child(path, 0, 200), child(path, 200, 400)]
@@ -144,6 +146,7 @@ def test_two_processes_write_while_a_third_reads(opened: Opened, path: Path) -> 
     assert reader.count() == 400
 
 
+@pytest.mark.slow
 def test_processes_bring_one_old_database_up_to_date_at_once(opened: Opened, path: Path) -> None:
     old_database(path, 50)
     processes = [child(path, 100 * n, 100 * n + 20) for n in range(1, 4)]

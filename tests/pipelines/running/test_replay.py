@@ -397,6 +397,7 @@ def test_sigterm_ends_it_and_removes_its_files(run: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "temp").exists()
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_view(run: Path, tmp_path: Path) -> None:
     process = asked(run, tmp_path / "temp")
     process.communicate(question(run, rows_of(run, "sft")[0]["id"], tmp_path / "temp", view=1), timeout=60)

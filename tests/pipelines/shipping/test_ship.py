@@ -18,6 +18,8 @@ from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.prompts import loader
 from groundtrace.schemas import registry
 
+pytestmark = pytest.mark.slow
+
 FAR = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
 OWN_IMAGE = "europe-docker.pkg.dev/me/mine:1"
 

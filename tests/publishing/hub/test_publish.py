@@ -426,6 +426,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variables", "fail", "repo", "code", "said"), MISTAKES)
 def test_the_hub_says_no(
     hub: StandIn,
@@ -465,6 +466,7 @@ LIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "lie", "said"), LIES)
 def test_what_answers_is_not_the_hub(hub: StandIn, beam: Beam, run: Path, pattern: str, lie: bytes, said: str) -> None:
     hub.lie = lambda method, path: lie if pattern in path else None

@@ -279,6 +279,7 @@ def test_a_state_is_read_from_an_address(given: str, items: list[tuple[str, str]
     assert filter_items(items) == [each for each in items if each[0] not in ("id", "view")]
 
 
+@pytest.mark.slow
 def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> None:
     async def work() -> None:
         rows, guard = ViewedRows(run), Guard()

@@ -100,6 +100,7 @@ def test_an_endpoint_that_always_fails_ends_the_run(
     assert not (tmp_path / "run/sft").exists()
 
 
+@pytest.mark.slow
 def test_what_an_earlier_run_made_stays(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     good = run_beam(data, tmp_path / "run", *ALL_SFT)
     assert (good.code, good.counts["sft"]) == (0, RECORDS), good.err
@@ -145,6 +146,7 @@ def test_a_run_may_be_allowed_to_fail(data: Path, tmp_path: Path, run_beam: Call
     assert set(ran.ends.values()) == {"unverifiable"}
 
 
+@pytest.mark.slow
 def test_what_the_config_leaves_out_does_not_fail(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     with serving(200, "I cannot say.") as url:
         skip = ("--set", 'verify.gate.skip=["reasoning"]', "--set", "leak.ask=none")

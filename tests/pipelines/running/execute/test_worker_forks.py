@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import colorsys, os, subprocess, sys, threading
 from groundtrace.pipelines.running.execute import worker_forks as forks

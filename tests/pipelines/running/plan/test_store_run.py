@@ -11,6 +11,8 @@ from groundtrace.pipelines.running.plan.store_run import StoreRun
 from groundtrace.storage.lease import Lost
 from groundtrace.storage.remote_path import RemotePath
 
+pytestmark = pytest.mark.slow
+
 OLD = {
     "run.json": b"{}",
     "sft/a.parquet": b"old a",
