@@ -50,6 +50,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         check_questions(plan.input, plan.settings.input)
     plan.wire()
     say(f"pipeline: {plan.recipe.name}")
+    say(f"stages: {', '.join(stage.name for stage in plan.stages)}")
     say(runner_line(plan.options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")

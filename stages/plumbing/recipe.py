@@ -7,7 +7,8 @@ Beam transforms. The list of stages and the outputs with rejections are read fro
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import apache_beam as beam
@@ -15,6 +16,8 @@ from apache_beam.pvalue import PCollection
 
 from groundtrace.grading.question_text import POINTS
 from groundtrace.inference.settings import ModelsSettings
+from groundtrace.stages.plumbing.insertion import check_stage, inserted, made_stage, with_section
+from groundtrace.stages.plumbing.stage import DraftStage
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
 from groundtrace.vision.media import MediaRoots
@@ -119,3 +122,32 @@ class Recipe:
         if len(values) > 3 or "stages" in named:
             raise RecipeError("Recipe has the argument `stages`: remove it, since the stages are read from the DAG")
         return super().__new__(cls)
+
+    def with_stage(self, stage: type[DraftStage], *, after: str, name: str) -> "Recipe":
+        """Return a new recipe: this one with one more stage (step), without a copy of this recipe's file.
+
+        ``stage`` is the class of the stage. Its fields ``settings``, ``roots`` and ``models`` are filled by their
+        names: with the stage's settings, the media folders and the models of the run. If the stage has settings, the
+        config has a section for them under the stage's name. ``after`` is the name of the stage whose kept drafts
+        (questions with their data) the new stage reads. If that stage has several outputs, ``after`` names the stage
+        and one of them, such as ``split.sft``. ``name`` is the name of the new recipe.
+
+        Raises RecipeError if a field of ``stage`` cannot be filled, or if the config has a key with the stage's name
+        already. The new recipe's ``build`` raises RecipeError if there is no stage or output ``after``.
+        """
+        check_stage(stage)
+        build = partial(_build_with, self.build, stage, after)
+        return replace(self, name=name, settings=with_section(self.settings, stage), build=build)
+
+
+def _build_with(
+    build: Callable[[beam.Pipeline, RunContext, Any], Ends],
+    stage: type[DraftStage],
+    after: str,
+    root: beam.Pipeline,
+    run: RunContext,
+    settings: Any,
+) -> Ends:
+    """Run ``build``, a recipe's function, with one more stage (step) behind the stage ``after``."""
+    with inserted(root, made_stage(stage, run, settings), after):
+        return build(root, run, settings)

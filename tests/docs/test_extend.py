@@ -155,35 +155,14 @@ def test_both_recipes_go_through_every_command() -> None:
     assert sum(line.startswith("beam inspect") for line in COMMANDS) == 3
 
 
-def _changed(text: str, diff: str) -> str:
-    """The text with the changes of a diff. The lines above the first added line of a change say where it is."""
-    old, new, is_begun = "", "", False
-    for line in [*diff.splitlines(), ""]:
-        if is_begun and not line.startswith("+"):
-            assert text.count(old) == 1, old
-            text, old, new, is_begun = text.replace(old, new), "", "", False
-        is_begun |= line.startswith("+")
-        old += "" if line.startswith("+") else f"{line[1:]}\n"
-        new += "" if line.startswith("-") else f"{line[1:]}\n"
-    return text
-
-
 @pytest.mark.usefixtures("ran")
-@pytest.mark.parametrize(("number", "name", "column"), [(0, "measured", "question_words"), (1, "bright", "brightness")])
-def test_a_bundled_recipe_takes_a_stage_by_the_changes_of_the_page(
-    number: int, name: str, column: str, folder: Path
-) -> None:
-    text = (ROOT / "pipelines/grounded_cot.py").read_text("utf-8")
-    text = _changed(text, blocks(ROOT / "docs/extend.md", "diff")[number])
-    (folder / f"{name}_cot.py").write_text(text, "utf-8")
-    run = folder / f"runs/{name}_cot"
-    ended = _run(f"beam run {name}_cot.py --input questions/ --output {run}")
-    assert ended.code == 0, ended.err
+def test_a_bundled_recipe_takes_both_stages(folder: Path) -> None:
+    run = folder / "runs/bright"
     read = {row["id"]: row for side in ("sft", "rl", "rejected") for row in rows(run, side)}
     assert len(read) == RECORDS
-    assert all(row[column] is not None for row in read.values())
-    if column == "question_words":
-        assert all(row[column] == len(row["question"].split()) for row in read.values())
+    assert all(row["question_words"] == len(row["question"].split()) for row in read.values())
+    assert all(row["brightness"] > 30 for row in read.values())
+    assert json.loads((run / "run.json").read_text("utf-8"))["recipe"] == "bright_cot"
 
 
 @pytest.mark.usefixtures("ran")
@@ -201,9 +180,9 @@ def test_a_stage_that_reads_images_is_wired_as_the_page_says(folder: Path) -> No
         assert text.count(old) == 1
         text = text.replace(old, new)
     (folder / "bright_rates.py").write_text(text, "utf-8")
-    ended = _run("beam run bright_rates.py --input questions/ --output runs/bright --set brightness.floor=182")
+    ended = _run("beam run bright_rates.py --input questions/ --output runs/bright_rates --set brightness.floor=182")
     assert ended.code == 0, ended.err
-    kept, rejected = rows(folder / "runs/bright", "rl"), rows(folder / "runs/bright", "rejected")
+    kept, rejected = rows(folder / "runs/bright_rates", "rl"), rows(folder / "runs/bright_rates", "rejected")
     dark = [row for row in rejected if row["reason"] == "too_dark"]
     assert kept and dark
     assert max(row["brightness"] for row in dark) < 182 <= min(row["brightness"] for row in kept)

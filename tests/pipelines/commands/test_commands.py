@@ -203,6 +203,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
         assert validate(data) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
+    assert lines.pop(1).startswith("stages: ingest, clean, dedup, ")
     assert lines.pop(1) == "runner: this machine, 1 worker (in_memory)"
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
     assert lines[2] == "columns: answer, id, license, media, question, source"

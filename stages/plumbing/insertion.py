@@ -1,0 +1,141 @@
+"""Puts a stage (step) into an existing recipe, so that a user need not copy the recipe's file to add a stage.
+
+A recipe connects its stages in a function, which adds them to a Beam pipeline. While this function runs, the pipeline
+is watched: as soon as the stage with the given name is added to it, the further stage is added behind it, and all later
+stages of the recipe read what the further stage keeps.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from groundtrace.config.settings import settings
+from groundtrace.stages.plumbing.stage import DraftStage
+from groundtrace.stages.plumbing.stage_list import RecipeError
+
+_FILLED = ("settings", "roots", "models")
+"""The fields of a stage's class that :func:`made_stage` fills."""
+
+
+def check_stage(stage: Any) -> None:
+    """Check that ``stage`` can be put into a recipe: it is a class of a stage whose fields can be filled.
+
+    Raises :class:`RecipeError` if it is not.
+    """
+    if not (isinstance(stage, type) and issubclass(stage, DraftStage)):
+        raise RecipeError(
+            f"with_stage was given {stage!r:.100}: give the class of a stage, i.e. a subclass of DraftStage"
+        )
+    for field in _fields(stage):
+        if field.name not in _FILLED and field.default is field.default_factory is dataclasses.MISSING:
+            raise RecipeError(
+                f"with_stage cannot fill the field {field.name!r} of the class {stage.__name__}, but only the fields "
+                f"{', '.join(_FILLED)}: give the field a default value, or add the stage in a copy of the recipe's file"
+            )
+    if stage.stage.settings is None and any(field.name == "settings" for field in _fields(stage)):
+        raise RecipeError(
+            f"the class {stage.__name__} has the field 'settings', but its Stage object names no class of settings: "
+            "give the Stage object the argument `settings`"
+        )
+
+
+def with_section(config: type, stage: type[DraftStage]) -> type:
+    """Return the settings class ``config`` with one more section: that of ``stage``, under the stage's name.
+
+    If the stage has no settings, ``config`` is returned unchanged. Raises :class:`RecipeError` if ``config`` has this
+    key already.
+    """
+    section, name = stage.stage.settings, stage.stage.name
+    if section is None:
+        return config
+    if any(field.name == name for field in dataclasses.fields(config)):
+        raise RecipeError(f"the recipe's config has the key {name!r} already: give the stage {name!r} another name")
+    added = {
+        "__annotations__": {name: section},
+        "__doc__": config.__doc__,
+        "__module__": stage.__module__,
+        name: dataclasses.field(default_factory=section),
+    }
+    return settings(type(config.__name__, (config,), added))
+
+
+def made_stage(stage: type[DraftStage], run: Any, config: Any) -> DraftStage:
+    """Return the stage for one run. Its fields are filled by their names.
+
+    ``settings`` gets the stage's section of ``config``; ``roots`` and ``models`` get the media folders and the models
+    of ``run``, which is a :class:`groundtrace.stages.plumbing.recipe.RunContext`.
+    """
+    known = {"settings": getattr(config, stage.stage.name, None), "roots": run.roots, "models": run.models}
+    return stage(**{field.name: known[field.name] for field in _fields(stage) if field.name in known})
+
+
+@contextmanager
+def inserted(pipeline: Any, stage: DraftStage, after: str) -> Iterator[None]:
+    """Add ``stage`` to a Beam pipeline behind another stage, as soon as that stage is added in the ``with`` block.
+
+    ``after`` is the name of the other stage, such as ``clean``, or its name and the name of one of its outputs, such as
+    ``split.sft``. Without the name of an output, ``stage`` reads the output ``kept``.
+
+    Raises :class:`RecipeError` if the other stage lacks this output, and, at the end of the block, if no stage with
+    this name was added, or if the recipe itself has a stage with the name of ``stage``.
+    """
+    name, _, output = after.partition(".")
+    seen, depth, apply, own = list[str](), 0, pipeline.apply, vars(pipeline).get("apply")
+
+    def applied(transform: Any, pvalueish: Any = None, label: str | None = None) -> Any:
+        nonlocal depth
+        if not isinstance(transform, DraftStage):
+            return apply(transform, pvalueish, label)
+        depth += 1  # a stage may consist of stages, and none is added behind those
+        try:
+            outputs = apply(transform, pvalueish, label)
+        finally:
+            depth -= 1
+        if depth:
+            return outputs
+        seen.append(transform.stage.name)
+        return _Followed(outputs, stage, after, output or "kept") if transform.stage.name == name else outputs
+
+    pipeline.apply = applied
+    try:
+        yield
+    finally:
+        del pipeline.apply
+        if own is not None:
+            pipeline.apply = own
+    if seen.count(stage.stage.name) > 1:
+        raise RecipeError(f"the recipe has the stage {stage.stage.name!r} already: with_stage cannot add it again")
+    if name not in seen:
+        raise RecipeError(
+            f"the stage {stage.stage.name!r} cannot be added after {name!r}: the recipe has only the stages "
+            f"{', '.join(seen)}"
+        )
+
+
+class _Followed:
+    """Holds the outputs of a stage behind which ``stage`` is added, with what ``stage`` keeps in place of one output.
+
+    ``output`` is the name of this output. ``after`` is what the user gave, for the message of a RecipeError.
+    """
+
+    def __init__(self, outputs: Any, stage: DraftStage, after: str, output: str) -> None:
+        try:
+            read = outputs[output]
+        except (KeyError, TypeError, ValueError):
+            raise RecipeError(
+                f"the stage {stage.stage.name!r} cannot be added after {after!r}, which has no output {output!r}: name "
+                "the stage and one of its outputs, such as 'split.sft'"
+            ) from None
+        self._outputs, self._output = outputs, output
+        self._kept = (read | f"{stage.stage.name} after {after}" >> stage)["kept"]  # a label no stage of a recipe has
+
+    def __getitem__(self, name: Any) -> Any:
+        return self._kept if name == self._output else self._outputs[name]
+
+    def __getattr__(self, name: str) -> Any:
+        return self._kept if name == self._output else getattr(self._outputs, name)
+
+
+def _fields(stage: type[DraftStage]) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(field for field in dataclasses.fields(stage) if field.init) if dataclasses.is_dataclass(stage) else ()
