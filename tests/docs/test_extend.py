@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
@@ -30,14 +30,14 @@ from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.running.plan.loading import load_recipe
 from groundtrace.prompts import loader
-from groundtrace.rewards.case import case_of
+from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import make_recipe
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas import registry
-from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.records import MediaRef, Question
+from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.records import Attempt, Draft, MediaRef, Question, Trace, Verdict
 from groundtrace.trainer.environments.registry import make_environment
 from tests.wired import default_stages
 
@@ -139,6 +139,19 @@ def told(run: Path) -> str:
     page = re.sub(r"<style>.*?</style>", "", (run / "report.html").read_text("utf-8"), flags=re.DOTALL)
     page = re.sub(r" (src|class)=\"[^\"]*\"", "", page)
     return ((run / "README.md").read_text("utf-8") + page).replace("Groundtrace", "").replace("groundtrace", "")
+
+
+READ = dict(re.findall(r"^\| `([A-Z]\w+)` \| (`.*?) \|$", PAGE, re.MULTILINE))
+"""The classes that a stage or a scorer reads, with the cell of their attributes."""
+
+
+@pytest.mark.parametrize("kind", [Draft, Question, MediaRef, Attempt, Trace, Point, Box, Verdict, Case])
+def test_what_a_stage_and_a_scorer_read_is_there(kind: type) -> None:
+    words = set(re.findall(r"`([a-z]\w*)(?:[(.][^`]*)?`", READ[kind.__name__]))
+    names = words - {"image", "video", "verify", "failed"}
+    known = {*(field.name for field in fields(kind)), *dir(kind)}
+    assert len(names) > 3
+    assert names <= known, names - known
 
 
 @pytest.mark.parametrize("line", COMMANDS)
