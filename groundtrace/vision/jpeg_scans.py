@@ -6,6 +6,8 @@ a small file with thousands of scans takes minutes.
 
 import re
 
+import numpy as np
+
 MAX_SCANS = 100
 """The maximum number of scans of a JPEG file, as in libtiff. Usual files have at most about 10."""
 MAX_SEGMENTS = 20_000
@@ -21,7 +23,9 @@ def has_many_scans(data: bytes) -> bool:
     ``data`` holds the bytes of the file. Only the scans of the main image are counted. A preview in the metadata, and
     further images after the end of the main image, are ignored.
     """
-    if data.count(_SCAN) <= MAX_SCANS:
+    values = np.frombuffer(data, np.uint8)
+    # bytes.count takes 25 times as long, because every 256th byte is 0xff
+    if np.count_nonzero((values[:-1] == _SCAN[0]) & (values[1:] == _SCAN[1])) <= MAX_SCANS:
         return False
     scans = at = 0
     for _ in range(MAX_SEGMENTS):

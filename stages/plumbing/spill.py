@@ -133,6 +133,8 @@ def _open(folder: str) -> _Spool:
     own object, because it must not write to the file of its parent process.
     """
     key = os.getpid(), folder
+    if found := _OPEN.get(key):  # without the lock, for which threads would wait at each record
+        return found
     with _OPENING:
         if key not in _OPEN:
             _OPEN[key] = _Spool(folder)
