@@ -43,6 +43,11 @@ OWN_CODE = "own_code"
 
 Checkpoints of earlier versions do not have this key.
 """
+CONTENT = "content"
+"""The key of an identity whose value is a digest of the values in the rows, such as answers and boxes.
+
+Checkpoints of earlier versions do not have this key: their digest of the data covers only the ids of the rows.
+"""
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
     *("sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
@@ -60,7 +65,12 @@ EXPLAINING = ("validation.share", "validation.data", "validation.questions", "va
 For example, another ``validation.share`` holds other rows out, so the rows to train on differ. Checkpoints of earlier
 versions do not have these keys.
 """
-NAMES = {"data": "the data", "held_out": "the set of held-out questions", "batch_plan": "the batch plan"}
+NAMES = {
+    "data": "the data",
+    CONTENT: "the content of the rows",
+    "held_out": "the set of held-out questions",
+    "batch_plan": "the batch plan",
+}
 """The names of keys in messages that are not settings. They are shown after the settings, which may be their cause."""
 MAX_SHOWN_CHARS, MAX_SHOWN_KEYS = 200, 8
 """The maximum length of a value, or of the list of changed files, in a message, and the maximum number of keys."""
@@ -100,8 +110,9 @@ def identity(
     data = f"{len(rows)} rows, {digest}"
     planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
     code = {OWN_CODE: _own_code(command, kept)}
+    content = {CONTENT: f"sha256 {rows.content_sha256[:12]}"} if isinstance(rows, Shards) else {}
     validation = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
-    return {"command": command, "data": data, **planned, **code, **validation, **dict(_leaves(kept, ()))}
+    return {"command": command, "data": data, **content, **planned, **code, **validation, **dict(_leaves(kept, ()))}
 
 
 def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
@@ -120,9 +131,11 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     The message contains the keys with both values and, if the user's code differs, the names of the files. At most
     :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data, code and settings that determine the
     result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command. If an
-    earlier version wrote the checkpoint, its identity has no entry for the user's code, and the code is not compared.
+    earlier version wrote the checkpoint, its identity has no entry for the user's code or for the content of the rows,
+    and these are not compared.
     """
-    keys = [key for key in dict.fromkeys((*now, *saved)) if key != OWN_CODE and saved.get(key) != now.get(key)]
+    known = [key for key in dict.fromkeys((*now, *saved)) if key != OWN_CODE and (key != CONTENT or key in saved)]
+    keys = [key for key in known if saved.get(key) != now.get(key)]
     found = []
     if any(key not in EXPLAINING for key in keys):
         shown = sorted((key for key in keys if key not in EXPLAINING or key in saved), key=NAMES.__contains__)

@@ -1,12 +1,13 @@
 """What may change before a run goes on, and what may not."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from groundtrace.trainer.identity import FREE, FREE_OF_ENDPOINTS, difference, identity
+from groundtrace.trainer.identity import CONTENT, FREE, FREE_OF_ENDPOINTS, difference, identity
 from groundtrace.trainer.settings import TrainerSettings
 
 from .runs import Command, lines_of, metrics_of, settings_of
@@ -59,6 +60,23 @@ def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_dat
         )
     other = run("sft", rl_data, "seed=0")
     other.check_refused(2)
+
+
+def test_rows_with_other_values_are_refused(
+    run: Command, tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]
+) -> None:
+    rows = [row(id=f"q{number}") for number in range(4)]
+    assert run("sft", write_shards(tmp_path / "data", rows)).code == 0
+    changed = write_shards(tmp_path / "data", [*rows[:3], rows[3] | {"answer": "4"}])
+    run("sft", changed).check_refused(2, "the content of the rows was 'sha256 ", "another --output")
+
+
+def test_the_content_is_not_compared_with_a_checkpoint_without_it() -> None:
+    now = {"data": "4 rows", CONTENT: "sha256 aa"}
+    assert difference({"data": "4 rows"}, now) is None
+    assert difference({"data": "4 rows", CONTENT: "sha256 bb"}, now) == (
+        "the content of the rows was 'sha256 bb' and is now 'sha256 aa'"
+    )
 
 
 JUDGE = {

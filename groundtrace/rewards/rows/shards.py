@@ -17,7 +17,9 @@ from typing import Any
 
 import datasets
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic_core import to_json
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
@@ -58,6 +60,7 @@ POINTABLE = ("entities", "pointable")
 """The columns with the things that can be pointed at; if they are absent or null, the labels of the gold boxes are
 used.
 """
+_HASHED_ROWS = 1000
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 
@@ -112,6 +115,23 @@ class Shards:
     def _digest(self) -> str:
         ids = "\n".join(map(str, self._column("id")))
         return hashlib.sha256(f"{len(self)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Return a digest of the rows' values: their texts, boxes and other columns, and the sizes of their images.
+
+        The images themselves are not hashed, because they may have hundreds of gigabytes.
+        """
+        digest, counts, sizes = hashlib.sha256(), list[int | None](), list[int | None]()
+        names = [name for name in self._rows.column_names if name != "images"]
+        for start in range(0, len(self), _HASHED_ROWS):
+            part = self._rows.slice(start, _HASHED_ROWS)  # limits the memory for the values
+            digest.update(to_json(part.select(names).to_pylist()))
+            for images in part.column("images").chunks:
+                counts += pc.call_function("list_value_length", [images]).to_pylist()
+                sizes += pc.call_function("binary_length", [images.flatten().field("bytes")]).to_pylist()
+        digest.update(to_json((counts, sizes)))
+        return digest.hexdigest()
 
     def __len__(self) -> int:
         return self._rows.num_rows
@@ -200,7 +220,7 @@ class Shards:
         runs = itertools.groupby(enumerate(sorted(indices)), lambda pair: pair[1] - pair[0])
         spans = [[index for _, index in run] for _, run in runs]
         found = copy.copy(self)
-        for name in ("streams", "_places"):  # these are cached for all rows
+        for name in ("streams", "_places", "content_sha256"):  # these are cached for all rows
             found.__dict__.pop(name, None)
         found._rows = pa.concat_tables([self._rows.slice(span[0], len(span)) for span in spans])
         found.sha256 = found._digest()

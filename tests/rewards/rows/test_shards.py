@@ -38,6 +38,32 @@ def test_a_row(tmp_path: Path, row: Row, write_shards: Write, png: Callable[...,
     assert question.choices == ("3", "4")
 
 
+def test_the_digest_of_the_content(
+    tmp_path: Path, row: Row, write_shards: Write, png: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is that of the values, in whatever files and row groups they are."""
+
+    def digest(name: str, rows: list[dict[str, Any]], per_shard: int = 9) -> str:
+        return Shards(write_shards(tmp_path / name, rows, "rl", per_shard), "rl", tmp_path / "cache").content_sha256
+
+    rows = [row(id=f"q{number}") for number in range(5)]
+    same = digest("same", rows)
+    assert digest("other shards", rows, per_shard=2) == same
+    changes: list[dict[str, Any]] = [
+        {"answer": "4"},
+        {"question": "How many are blue?"},
+        {"gold_boxes": []},
+        {"images": [{"bytes": png(40, 30), "path": ""}]},
+        {"images": [{"bytes": png(), "path": ""}] * 2},
+    ]
+    found = [digest(f"changed {place}", [*rows[:4], rows[4] | change]) for place, change in enumerate(changes)]
+    assert len({same, *found}) == 6
+    opened = Shards(tmp_path / "same", "rl", tmp_path / "cache")
+    assert opened.content_sha256 != opened.subset([0, 1]).content_sha256 == opened.subset([1, 0]).content_sha256
+    monkeypatch.setattr(shards, "MAX_BYTES_IN_MEMORY", 0)
+    assert digest("same", rows) == same
+
+
 @pytest.mark.parametrize("side", ["sft", "rl"])
 def test_a_large_set_is_memory_mapped_with_the_same_rows(
     tmp_path: Path, row: Row, write_shards: Write, monkeypatch: pytest.MonkeyPatch, side: str

@@ -45,7 +45,7 @@ def asked(
     def report(settings: TrainerSettings, data: Path, texts: tuple[str, str]) -> dict[str, Any]:
         rounds = {f"nlvr-dev-{id}": [texts] for id in (ID, "662-1-0-c1")}
         monkeypatch.setattr(module, "make_sampler", lambda vlm, *_: Said(vlm, rounds))
-        return json.loads(evaluate(settings, data, tmp_path / "out").read_text("utf-8"))
+        return json.loads(evaluate(settings, data, tmp_path / f"out of {data.name}").read_text("utf-8"))
 
     return report
 
@@ -65,12 +65,12 @@ def test_sail_rl_on_a_folder(
     assert found["verdicts"] == {"format": 0.5, "judging": None, "thinking": None}
     assert found["reward"] is None
     assert report["not_applicable"] == dict.fromkeys(("reward", "judging", "thinking"), NO_COMPLEXITY)
-    for line in lines_of(tmp_path / "out" / "responses.jsonl"):
+    for line in lines_of(tmp_path / f"out of {folder.name}" / "responses.jsonl"):
         assert line["reward"] is None
         assert line["verdicts"]["thinking"] == {"value": None, "reason": NO_COMPLEXITY}
     said = f"trainer: {NO_COMPLEXITY}, which reward.recipe = 'sail_rl' needs, so these are not applicable: reward, "
     assert f"{said}judging, thinking\n" in capsys.readouterr().err
-    assert NO_COMPLEXITY in (tmp_path / "out" / "eval.html").read_text("utf-8")
+    assert NO_COMPLEXITY in (tmp_path / f"out of {folder.name}" / "eval.html").read_text("utf-8")
 
 
 def test_rucl_on_a_folder(folders: Any, folder: Path, asked: Any) -> None:
