@@ -11,7 +11,7 @@ lists the prompts and models that made a row.
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -175,6 +175,12 @@ def add_prompt_folder(folder: Path) -> None:
             "file, and change the id or version in it to match"
         )
     _FOLDERS.append(folder)
+
+
+def forget_prompts(folders: Collection[Path] = ()) -> None:
+    """Let :func:`load_prompt` read the present files of all prompts, and find no more prompts in ``folders``."""
+    load_prompt.cache_clear()
+    _FOLDERS[:] = [folder for folder in _FOLDERS if folder not in folders]
 
 
 @functools.cache

@@ -1,14 +1,24 @@
-"""Finds the modules of users' plug-ins: on Python's import path, in the current folder, and beside a user's config."""
+"""Finds the modules of users' plug-ins: on Python's import path, beside a recipe, in the current folder, and beside a
+user's config.
+"""
 
 import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
 
+_RUN_FILES = ("run.json", "loop.html")
+"""The files by which the folders of runs, trainings and loops are recognized."""
 _config_folders: list[Path] = []
 """The folder of the config that was read last, then those of the configs that it extends (:func:`search_beside`)."""
+_in_run: list[Path] = []
+"""The first of these configs that is in the folder of a run; empty if none is."""
 _searched: list[str] = []
 """The folders of configs that are on the import path because a module was found only there, the latest first."""
+_recipes: list[str] = []
+"""The folders of the recipes of users that are on the import path, the latest first."""
+_current: list[str] = []
+"""The current folder, if it is on the import path because a module was found only there."""
 
 
 def search_beside(config: Path | None) -> None:
@@ -16,12 +26,38 @@ def search_beside(config: Path | None) -> None:
 
     ``config`` is the path of the config, or of one that it extends; None before the user's next config is read, so that
     the folders of earlier configs are not searched any more. The folder of a run is never searched, because somebody
-    else may have made it.
+    else may have made it. Neither are its subfolders, and the folders of the configs that a config in a run extends.
     """
     if config is None:
         _config_folders.clear()
-    elif not (config.parent / "run.json").exists():
-        _config_folders.append(config.parent.resolve())
+        _in_run.clear()
+        return
+    folder = config.parent.resolve()
+    if any((place / name).exists() for place in (folder, *folder.parents) for name in _RUN_FILES):
+        _in_run.append(config)
+    if not _in_run:
+        _config_folders.append(folder)
+
+
+def add_recipe_folder(folder: str) -> None:
+    """Add a recipe's folder to the import path, before the folders of other recipes, and behind all other folders.
+
+    So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package. A folder that
+    Python or the user has put on the import path, such as the folder of a script, keeps its place.
+    """
+    importlib.invalidate_caches()
+    if folder in sys.path and folder not in _recipes:
+        return
+    if folder in sys.path:
+        sys.path.remove(folder)
+    others = [sys.path.index(each) for each in _recipes if each in sys.path]
+    sys.path.insert(min(others, default=len(sys.path)), folder)
+    _recipes[:] = [folder, *(each for each in _recipes if each != folder)]
+
+
+def recipe_folders() -> tuple[str, ...]:
+    """Return the folders of the recipes of users that were imported in this process."""
+    return tuple(_recipes)
 
 
 def searched_folders() -> tuple[str, ...]:
@@ -35,15 +71,44 @@ def extend_path(top: str) -> None:
     ``top`` is the name of the module, or of its outermost package. The folders of configs stay behind all others.
     """
     importlib.invalidate_caches()
-    sys.path[:] = [each for each in sys.path if each not in _searched]
-    if str(Path.cwd()) not in sys.path and importlib.util.find_spec(top) is None:
-        sys.path.append(str(Path.cwd()))
+    sys.path[:] = _own_path()
+    here = str(Path.cwd())
+    if here not in sys.path and (_current or importlib.util.find_spec(top) is None):
+        sys.path.append(here)
+        _current[:] = [here]
     if importlib.util.find_spec(top) is None and (beside := folder_beside(top)):
         _searched[:] = [beside, *(each for each in _searched if each != beside)]
     sys.path += _searched
+
+
+def forget_folders() -> None:
+    """Remove the folders that :func:`extend_path` and :func:`add_recipe_folder` have added to the import path."""
+    sys.path[:] = [each for each in _own_path() if each not in _recipes]
+    _recipes.clear()
+    _searched.clear()
+    _current.clear()
 
 
 def folder_beside(top: str) -> str:
     """Return the first folder of :data:`_config_folders` that holds the module ``top``; "" if there is none."""
     folders = map(str, _config_folders)
     return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
+
+
+def folder_of(top: str) -> str:
+    """Return the folder in which the module ``top`` would now be found; "" if it would not be found.
+
+    It is searched for where :func:`extend_path` searches: on Python's own import path, in the current folder, and
+    beside the config that was read last. Folders of earlier configs are left out.
+    """
+    places = [*_own_path(), str(Path.cwd()), *map(str, _config_folders)]
+    spec = importlib.machinery.PathFinder.find_spec(top, places)
+    if spec is None:
+        return ""
+    found = [*spec.submodule_search_locations] if spec.submodule_search_locations else [spec.origin or ""]
+    return str(Path(found[0]).parent.resolve())
+
+
+def _own_path() -> list[str]:
+    """Return the import path without the folders that :func:`extend_path` has added."""
+    return [each for each in sys.path if each not in _searched and each not in _current]

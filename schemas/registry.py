@@ -26,7 +26,14 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.module_search import extend_path, folder_beside, searched_folders
+from groundtrace.schemas.module_search import (
+    extend_path,
+    folder_beside,
+    folder_of,
+    forget_folders,
+    recipe_folders,
+    searched_folders,
+)
 from groundtrace.schemas.user_modules import (
     StaleModule,
     check_modules,
@@ -394,6 +401,7 @@ def forget_parts() -> set[str]:
     forgotten modules (:func:`groundtrace.schemas.user_modules.forget_modules`).
     """
     forgotten = forget_modules()
+    forget_folders()
     for parts in _configured.values():
         for name in [name for name, each in parts.items() if each.path.partition(":")[0] in forgotten]:
             del parts[name]
@@ -428,7 +436,8 @@ def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Pat
 
 
 def check_parts(config: Mapping[str, Any]) -> None:
-    """Raise StaleModule if Python has imported other code than that in the files of the plug-ins.
+    """Raise StaleModule if Python has imported other code than that in the files of the plug-ins, or the modules of
+    plug-ins from another folder than the one in which they would be found now.
 
     The plug-ins are those of :func:`plugin_files` for ``config``, the values of a config. The files that a plug-in
     imports are checked, too (:func:`groundtrace.schemas.user_modules.check_modules`). A plug-in that is not imported
@@ -437,10 +446,18 @@ def check_parts(config: Mapping[str, Any]) -> None:
     for file, folder in plugin_files(config):
         check_modules(file, folder)
         top = file.relative_to(folder).parts[0].removesuffix(".py")
-        if str(folder) in searched_folders() and (beside := folder_beside(top)) not in ("", str(folder)):
+        present = folder_of(top)
+        if str(folder) in recipe_folders():  # perhaps of an earlier call
+            present = folder_beside(top) or present
+        if present and present != str(folder):
             raise StaleModule(
-                f"the module {top} in {beside} cannot be imported, because {file}, which has the same name, was "
+                f"the module {top} in {present} cannot be imported, because {file}, which has the same name, was "
                 "imported before: call gt.reload() (or start Python again) and repeat this call, or rename one of them"
+            )
+        if not present and str(folder) in searched_folders():
+            raise StaleModule(
+                f"the module {top} of {folder}, which was imported for another config, is not beside this config: put "
+                "it beside this config, or add its folder to PYTHONPATH"
             )
 
 

@@ -243,6 +243,8 @@ def forget_modules() -> set[str]:
         imported = ((name, file_of(sys.modules.get(name))) for name in set().union(*used.values()))
         names |= {name for name, found in imported if found is not None and is_own(found, folder)}
     own = {name for name in names if _is_of_user(name)}
+    # a package without __init__.py keeps the folders in which it was found first
+    own |= {top for name in own if (top := name.partition(".")[0]) in sys.modules and file_of(sys.modules[top]) is None}
     # a submodule that stays would not become an attribute of the package that is imported again
     own |= {name for name in list(sys.modules) if _is_python(name) and any(name.startswith(f"{top}.") for top in own)}
     for name in own:

@@ -17,6 +17,7 @@ from groundtrace.publishing.rewards.settings import load_reward_settings, reward
 from groundtrace.publishing.rows import Row
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.module_search import search_beside
 
 
 def reward(row: Row, responses: Sequence[str], config: str | Path | Mapping[str, Any]) -> list[Scored]:
@@ -42,7 +43,11 @@ def reward(row: Row, responses: Sequence[str], config: str | Path | Mapping[str,
     check_arguments("reward", reward, locals())
     if row.set != SIDE:
         raise UserError(f"reward() cannot use a row of the set {row.set}: use a row of the set {SIDE}, as opened.rl[0]")
-    settings = reward_settings(config) if isinstance(config, Mapping) else load_reward_settings(str(config))
+    if isinstance(config, Mapping):
+        search_beside(None)  # plug-ins beside the config of an earlier call are not found
+        settings = reward_settings(config)
+    else:
+        settings = load_reward_settings(str(config))
     run = str(row.folder)
     with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
         rewarded = RowReward(replace(settings, folder=settings.folder or folder), {run: row.folder})

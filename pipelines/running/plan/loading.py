@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from groundtrace import pipelines
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.module_search import add_recipe_folder, recipe_folders
 from groundtrace.schemas.paths import local_path
 from groundtrace.schemas.registry import forget_parts
 from groundtrace.schemas.user_modules import StaleModule, check_modules, is_own, remember_modules
@@ -100,27 +101,8 @@ def _no_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
-def _add_folder(folder: Path) -> None:
-    """Add a recipe's folder to the import path, before the folders of other recipes, and behind all other folders.
-
-    So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package. A folder that
-    Python or the user has put on the import path, such as the folder of a script, keeps its place.
-    """
-    path = str(folder)
-    importlib.invalidate_caches()
-    if path in sys.path and path not in _folders:
-        return
-    if path in sys.path:
-        sys.path.remove(path)
-    others = [sys.path.index(each) for each in _folders if each in sys.path]
-    sys.path.insert(min(others, default=len(sys.path)), path)
-    _folders.add(path)
-
-
 _importing = threading.RLock()
 """Held while the recipe of a user is imported: two threads may run recipes with different modules of one name."""
-_folders: set[str] = set()
-"""The folders of the recipes of users that were imported in this process."""
 
 
 def adopt_file(path: str) -> ModuleType:
@@ -146,9 +128,10 @@ def adopt_file(path: str) -> ModuleType:
             "file"
         )
     if (file.parent / "prompts").is_dir():
-        from groundtrace.prompts.loader import add_prompt_folder  # a wrong name does not need it
+        from groundtrace.prompts.loader import add_prompt_folder, forget_prompts  # a wrong name does not need it
 
         add_prompt_folder(file.parent / "prompts")
+        forget_prompts()  # they may have been edited since the last run of this process
     with _importing:
         return _adopted(file)
 
@@ -156,7 +139,7 @@ def adopt_file(path: str) -> ModuleType:
 def _adopted(file: Path) -> ModuleType:
     """Import the file of a user's recipe, and return its module; see :func:`adopt_file`."""
     check_modules(file, file.parent)
-    _add_folder(file.parent)
+    add_recipe_folder(str(file.parent))
     before, known = set(sys.modules), sys.modules.get(file.stem)
     spec = known.__spec__ if known is not None else importlib.util.find_spec(file.stem)
     origin = spec.origin if spec is not None else None
@@ -183,10 +166,10 @@ def forget_user_code() -> set[str]:
 
     The next use imports or reads the present files. Returns the names of the forgotten modules.
     """
-    from groundtrace.prompts.loader import load_prompt
+    from groundtrace.prompts.loader import forget_prompts
 
     with _importing:
-        load_prompt.cache_clear()
+        forget_prompts({Path(folder) / "prompts" for folder in recipe_folders()})
         return forget_parts()
 
 

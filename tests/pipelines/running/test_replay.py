@@ -19,6 +19,7 @@ import pytest
 from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.running.plan.freshness import begin_fresh
+from groundtrace.pipelines.running.plan.loading import forget_user_code
 from groundtrace.pipelines.running.replay import replay
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.replies import read_replies
@@ -212,6 +213,7 @@ ON_REQUEST = (
 def test_code_that_only_the_config_names_is_not_executed(
     run: Path, tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    forget_user_code()  # the module of the case before
     copy = copied(run, tmp_path / "run")
     text = (copy / "config.toml").read_text()
     assert old in text

@@ -1,0 +1,139 @@
+"""Where modules of plug-ins are found: beside the config that was read last, and never in the folder of a run."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groundtrace.config.settings import given_values
+from groundtrace.pipelines.running.plan.loading import adopt_file, forget_user_code
+from groundtrace.schemas import registry
+from groundtrace.schemas.registry import KINDS, RegistryError, check_parts, use_plugins
+from groundtrace.schemas.user_modules import StaleModule
+
+NAME = "found_beside"
+SCORER = """
+from groundtrace.rewards.scorer import Scorer
+PLACE = {place!r}
+async def score(case):
+    return None
+OWN = Scorer("own", "there is something to score", score)
+"""
+CONFIG = f'[plugins]\nscorers.own = "{NAME}:OWN"\n'
+
+
+@pytest.fixture(autouse=True)
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A session whose current folder is another one; what it imports is forgotten at the end."""
+    monkeypatch.setattr(registry, "_configured", {kind: {} for kind in KINDS})
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    path = [*sys.path]
+    yield
+    forget_user_code()
+    sys.path[:] = path
+
+
+def project(folder: Path, config: str = CONFIG, module: str = NAME) -> Path:
+    """A folder with a config and the module that it names; returns the config."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{module.replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SCORER.format(place=folder.name))
+    (folder / "own.toml").write_text(config)
+    return folder / "own.toml"
+
+
+def place_of(config: Path) -> str:
+    """The folder of the module that a config's scorer is from, as a run of this config finds it."""
+    values = given_values(str(config))
+    use_plugins(values["plugins"], is_of_config=True)
+    check_parts(values)
+    path = values["plugins"]["scorers"]["own"]
+    return sys.modules[path.partition(":")[0]].PLACE
+
+
+@pytest.mark.parametrize("marker", ["run.json", "loop.html"])
+@pytest.mark.parametrize("inner", ["", "sub", "configs/deep"])
+def test_nothing_is_imported_from_the_folder_of_a_run(tmp_path: Path, marker: str, inner: str) -> None:
+    config = project(tmp_path / "theirs" / inner)
+    (tmp_path / "theirs" / marker).write_text("{}")
+    with pytest.raises(RegistryError, match="cannot be imported"):
+        place_of(config)
+
+
+def test_nothing_is_imported_beside_what_a_config_in_a_run_extends(tmp_path: Path) -> None:
+    project(tmp_path / "archive/parts")
+    theirs = tmp_path / "archive/run"
+    theirs.mkdir()
+    (theirs / "run.json").write_text("{}")
+    (theirs / "config.toml").write_text('extends = "../parts/own.toml"\n')
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "mine.toml").write_text('extends = "../archive/run/config.toml"\n')
+    for config in (theirs / "config.toml", mine / "mine.toml"):
+        with pytest.raises(RegistryError, match="cannot be imported"):
+            place_of(config)
+    project(mine)  # what the user's own config is beside is found
+    assert place_of(mine / "mine.toml") == "mine"
+
+
+def test_a_config_does_not_use_the_module_beside_an_earlier_config(tmp_path: Path) -> None:
+    first = project(tmp_path / "first")
+    second = tmp_path / "second/own.toml"
+    second.parent.mkdir()
+    second.write_text(CONFIG)
+    assert place_of(first) == "first"
+    with pytest.raises(StaleModule, match=r"was imported for another config, is not beside this config"):
+        place_of(second)
+    forget_user_code()
+    with pytest.raises(RegistryError, match="cannot be imported"):
+        place_of(second)
+
+
+def test_two_configs_with_a_module_of_one_name(tmp_path: Path) -> None:
+    first, second = project(tmp_path / "first"), project(tmp_path / "second")
+    assert place_of(first) == "first"
+    with pytest.raises(StaleModule, match=r"second cannot be imported, because .*first.* call gt\.reload\(\)"):
+        place_of(second)
+    forget_user_code()
+    assert place_of(second) == "second"
+
+
+@pytest.mark.parametrize("is_on_path", [False, True])
+def test_another_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_on_path: bool) -> None:
+    if is_on_path:
+        monkeypatch.syspath_prepend("")
+    first, second = project(tmp_path / "first"), project(tmp_path / "second")
+    os.chdir(tmp_path / "first")
+    assert place_of(first) == "first"
+    os.chdir(tmp_path / "second")
+    with pytest.raises(StaleModule, match="second cannot be imported"):
+        place_of(second)
+    forget_user_code()
+    assert place_of(second) == "second"
+
+
+def test_the_folder_of_an_earlier_recipe(tmp_path: Path) -> None:
+    recipe = tmp_path / "first/found_recipe.py"
+    first, second = project(tmp_path / "first"), project(tmp_path / "second")
+    recipe.write_text(f"import {NAME}\nRECIPE = None\n")
+    adopt_file(str(recipe))
+    assert place_of(first) == "first"
+    with pytest.raises(StaleModule, match="second cannot be imported"):
+        place_of(second)
+    assert {NAME, "found_recipe"} <= forget_user_code()
+    assert str(tmp_path / "first") not in sys.path
+    assert place_of(second) == "second"
+
+
+def test_packages_without_init_beside_two_configs(tmp_path: Path) -> None:
+    one, two = (
+        project(tmp_path / name, f'[plugins]\nscorers.own = "found_package.{name}:OWN"\n', f"found_package.{name}")
+        for name in ("one", "two")
+    )
+    assert place_of(one) == "one"
+    forget_user_code()
+    assert place_of(two) == "two"
