@@ -30,7 +30,7 @@ class Targets:
             dog?", since the image may show several dogs.
         counted: for a question that counts objects, the phrases with which the counted objects are searched for. It is
             empty for other questions; their targets are all objects that the question mentions.
-        reason: the reason why it is unknown whether there are targets; "" if it is known.
+        reason: the reason why there are no targets, or why it is unknown whether there are any; "" if there are some.
     """
 
     exist: bool | None
@@ -49,14 +49,15 @@ async def targets_of(case: Case) -> Targets:
       only if the pointer or the detector finds a counted object.
     - If the pointer found an entity of the question (a phrase for an object), there are targets, and their number is
       unknown.
-    - If the entities are unknown, it is unknown whether there are targets. Otherwise there are none.
+    - If the entities are unknown, it is unknown whether there are targets.
+    - Otherwise there are none: the question has no entity, or the pointer found none of them.
 
     A case is a response with its question. Raises CallError if a call of a model that finds objects fails, and BadReply
     if its reply cannot be parsed.
     """
     number = gold_count(case.question)
     if number == 0:
-        return Targets(False, 0)
+        return Targets(False, 0, reason="the answer is a count of 0")
     if number is not None:
         words = counted_words(case.question.question) or frozenset()
         phrase = " ".join(counted_phrase(case.question.question) or ())
@@ -69,7 +70,15 @@ async def targets_of(case: Case) -> Targets:
     if case.entities is None:
         lacking = "the detector does not find what is counted" if number else "no role names what the question is about"
         return Targets(None, reason=lacking)
-    return Targets(False)
+    return Targets(False, reason=_none_found(case.entities))
+
+
+def _none_found(entities: Sequence[str]) -> str:
+    """Return the reason why a question has no targets; ``entities`` are its phrases for objects, none of them found."""
+    if not entities:
+        return "the question names no object"
+    named = ", ".join(f"{entity!r:.60}" for entity in entities[:5]) + (" and more" if len(entities) > 5 else "")
+    return f"the pointer found no object of the question ({named})"
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:

@@ -17,12 +17,13 @@ COUNT = {"question": "How many black circles are there?", "answer_type": "numeri
 IS_IT = {"question": "Is there a black circle?", "answer_type": "bool"}
 BLACK = ("black circle",)
 ITEMS = {"question": "Is there a box with 2 items and a black circle?", "answer_type": "bool"}
+NO_COUNT = Targets(False, 0, reason="the answer is a count of 0")
 
 FOUND = [
     ("a count, its things found by the pointer", COUNT | {"gold": "1", "pointable": BLACK}, Targets(True, 1, BLACK)),
     ("a count, found by the detector alone", COUNT | {"gold": "1", "entities": ("wall",)}, Targets(True, 1, BLACK)),
     ("a count, nobody told of what", COUNT | {"gold": "1", "entities": None}, Targets(True, 1, BLACK)),
-    ("a count of none", COUNT | {"gold": "0", "pointable": ("wall",)}, Targets(False, 0)),
+    ("a count of none", COUNT | {"gold": "0", "pointable": ("wall",)}, NO_COUNT),
     (
         "a count of what nothing finds, beside something",
         COUNT | {"gold": "3", "question": "How many words are there?", "pointable": ("wall",)},
@@ -31,7 +32,7 @@ FOUND = [
     (
         "a count of what nothing finds",
         COUNT | {"gold": "3", "question": "How many words are there?", "entities": ("word",)},
-        Targets(False),
+        Targets(False, reason="the pointer found no object of the question ('word')"),
     ),
     (
         "a count of what nothing finds, nobody told of what",
@@ -41,7 +42,21 @@ FOUND = [
     ("a count that is no whole number", COUNT | {"gold": "1.5", "pointable": BLACK}, Targets(True)),
     ("a count of things in general", COUNT | {"question": "How many objects?", "pointable": BLACK}, Targets(True)),
     ("yes or no", IS_IT | {"gold": "yes", "pointable": BLACK}, Targets(True)),
-    ("yes or no, nothing found", IS_IT | {"gold": "no", "entities": BLACK}, Targets(False)),
+    (
+        "yes or no, nothing found",
+        IS_IT | {"gold": "no", "entities": BLACK},
+        Targets(False, reason="the pointer found no object of the question ('black circle')"),
+    ),
+    (
+        "yes or no, none of many found",
+        IS_IT | {"gold": "no", "entities": tuple("abcdef")},
+        Targets(False, reason="the pointer found no object of the question ('a', 'b', 'c', 'd', 'e' and more)"),
+    ),
+    (
+        "yes or no, about no object",
+        IS_IT | {"gold": "no", "entities": ()},
+        Targets(False, reason="the question names no object"),
+    ),
     (
         "yes or no, nobody told of what",
         IS_IT | {"gold": "yes", "entities": None},

@@ -209,9 +209,6 @@ def _count(*masks: Masks) -> int:
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
 
-_NO_TARGETS = "no object of the question is known, so the {} points, which are on their objects, are not scored"
-
-
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
     """Return the verdict of :func:`score_spatial` on the points of a response.
 
@@ -220,8 +217,7 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
     """
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
-        lacking = targets.reason or (_NO_TARGETS.format(len(views)) if views else "nothing to point at")
-        return Verdict(NAME, None, lacking, evidence, failed=targets.exist is None)
+        return Verdict(NAME, None, _why_unscored(targets, len(views)), evidence, failed=targets.exist is None)
     if not views:
         return Verdict(NAME, 0.0, "no point, though there is something to point at")
     pointed = max(tally.readings(len(off), targets.number), key=lambda each: pointing_score(each, case.pointing))
@@ -233,6 +229,16 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
         reason += f"; {tally.neutral} points on what the question does not ask about"
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     return Verdict(NAME, pointing_score(pointed, case.pointing), reason + "".join(notes), evidence)
+
+
+def _why_unscored(targets: Targets, points: int) -> str:
+    """Return the reason why none of ``points`` points is scored; all are on their objects, and there are no targets."""
+    if targets.exist is None:
+        return targets.reason
+    if not points:
+        return f"nothing to point at: {targets.reason}"
+    which = "point, which is on its object, is" if points == 1 else f"{points} points, which are on their objects, are"
+    return f"{targets.reason}, so the {which} not scored"
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:

@@ -258,6 +258,34 @@ def test_argos_eq3_no_points_score_0(score, scripted) -> None:
     assert verdict.reason == "no point, though there is something to point at"
 
 
+NO_DOG = "the pointer found no object of the question ('dog')"
+NO_TARGETS = {
+    "named, not found": (
+        at(12, 52),
+        {"entities": ("dog",)},
+        f"{NO_DOG}, so the 2 points, which are on their objects, are not scored",
+    ),
+    "not named": (
+        at(12),
+        {"entities": ()},
+        "the question names no object, so the point, which is on its object, is not scored",
+    ),
+    "none to count": (
+        at(12),
+        {"question": "How many unicorns are there?", "gold": "0", "answer_type": "numeric"},
+        "the answer is a count of 0, so the point, which is on its object, is not scored",
+    ),
+    "no point": ([], {"entities": ("dog",)}, f"nothing to point at: {NO_DOG}"),
+    "unknown": ([], {"entities": None}, "no role names what the question is about"),
+}
+
+
+@pytest.mark.parametrize(("points", "changes", "reason"), NO_TARGETS.values(), ids=NO_TARGETS)
+def test_the_reason_says_why_there_are_no_targets(score, seeing, points, changes, reason) -> None:
+    verdict = score(seeing(KENNEL), *points, **({"pointable": ()} | changes))
+    assert (verdict.value, verdict.reason) == (None, reason)
+
+
 @pytest.mark.parametrize("index", [1, -1, 7])
 def test_a_point_on_a_medium_that_is_not_there_is_off(score, scripted, index) -> None:
     caller = scripted(detector=[boxes([10, 10, 20, 20])], segmenter=[masks(full(10, 10, 10, 10))])
