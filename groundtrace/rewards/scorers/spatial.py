@@ -42,6 +42,7 @@ from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.label_parts import thing_of
 from groundtrace.schemas.labels import is_counted, own_words, plain_label
 from groundtrace.schemas.records import Verdict
+from groundtrace.schemas.text import counted
 
 NAME = "spatial"
 
@@ -221,14 +222,30 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
     if not views:
         return Verdict(NAME, 0.0, "no point, though there is something to point at")
     pointed = max(tally.readings(len(off), targets.number), key=lambda each: pointing_score(each, case.pointing))
-    of_all = "" if targets.number is None else f" of {targets.number}"
-    reason = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
-    if pointed.wrong > len(off):
-        reason += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
-    elif tally.neutral:
-        reason += f"; {tally.neutral} points on what the question does not ask about"
+    reason = _counts_text(targets, pointed, off, tally.neutral)
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
     return Verdict(NAME, pointing_score(pointed, case.pointing), reason + "".join(notes), evidence)
+
+
+def _counts_text(targets: Targets, pointed: PointCounts, off: list[str], neutral: int) -> str:
+    """Return a text with the numbers of right, wrong and neutral points.
+
+    ``off`` has the fault of each point that is not on its object, and ``neutral`` is the number of points on objects
+    that are not targets. If ``targets`` holds no target, the text begins with the reason for this: then no point can be
+    right, even on an object that the question names.
+    """
+    wrong = f"{counted(len(off), 'point off its object', 'points off their objects')}{_listed(off)}"
+    if targets.exist is False:
+        on = counted(neutral, "point, which is on its object, is", "points, which are on their objects, are")
+        return f"{targets.reason}; {wrong}" + (f"; {on} not scored" if neutral else "")
+    if targets.number is None:
+        text = f"{counted(pointed.right, 'target')} pointed at, {wrong}"
+    else:
+        text = f"{pointed.right} of {counted(targets.number, 'target')} pointed at, {wrong}"
+    if surplus := pointed.wrong - len(off):
+        more = "object more is pointed at as a target than is one", "objects more are pointed at as targets than are"
+        return f"{text}; {counted(surplus, *more)}"
+    return text + (f"; {counted(neutral, 'point')} on what the question does not ask about" if neutral else "")
 
 
 def _why_unscored(targets: Targets, points: int) -> str:
@@ -237,8 +254,8 @@ def _why_unscored(targets: Targets, points: int) -> str:
         return targets.reason
     if not points:
         return f"nothing to point at: {targets.reason}"
-    which = "point, which is on its object, is" if points == 1 else f"{points} points, which are on their objects, are"
-    return f"{targets.reason}, so the {which} not scored"
+    on = counted(points, "point, which is on its object, is", "points, which are on their objects, are")
+    return f"{targets.reason}; {on} not scored"
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:

@@ -136,7 +136,7 @@ NEUTRAL = {
 def test_a_point_is_right_where_the_question_speaks_of_its_object(score, seeing, label, changes, value) -> None:
     verdict = score(seeing(KENNEL), *at(12, label=label), **changes)
     assert verdict.value == value
-    assert ("1 points on what the question does not ask about" in verdict.reason) is (value == 0.0)
+    assert ("1 point on what the question does not ask about" in verdict.reason) is (value == 0.0)
 
 
 def test_points_on_other_things_neither_help_nor_hurt(score, seeing) -> None:
@@ -263,17 +263,17 @@ NO_TARGETS = {
     "named, not found": (
         at(12, 52),
         {"entities": ("dog",)},
-        f"{NO_DOG}, so the 2 points, which are on their objects, are not scored",
+        f"{NO_DOG}; 2 points, which are on their objects, are not scored",
     ),
     "not named": (
         at(12),
         {"entities": ()},
-        "the question names no object, so the point, which is on its object, is not scored",
+        "the question names no object; 1 point, which is on its object, is not scored",
     ),
     "none to count": (
         at(12),
         {"question": "How many unicorns are there?", "gold": "0", "answer_type": "numeric"},
-        "the answer is a count of 0, so the point, which is on its object, is not scored",
+        "the answer is a count of 0; 1 point, which is on its object, is not scored",
     ),
     "no point": ([], {"entities": ("dog",)}, f"nothing to point at: {NO_DOG}"),
     "unknown": ([], {"entities": None}, "no role names what the question is about"),
@@ -284,6 +284,51 @@ NO_TARGETS = {
 def test_the_reason_says_why_there_are_no_targets(score, seeing, points, changes, reason) -> None:
     verdict = score(seeing(KENNEL), *points, **({"pointable": ()} | changes))
     assert (verdict.value, verdict.reason) == (None, reason)
+
+
+DOGS_COUNTED = {"question": "How many dogs are there?", "answer_type": "numeric"}
+TABLE, MISS = at(215, label="table"), "1 point off its object; 'dog' at (30, 15) off its object"
+TEXTS = {
+    "not found, one of two off": (
+        at(12, 30),
+        {"entities": ("dog",), "pointable": ()},
+        (-0.05, f"{NO_DOG}; {MISS}; 1 point, which is on its object, is not scored"),
+    ),
+    "not found, all off": (at(30), {"entities": ("dog",), "pointable": ()}, (-0.05, f"{NO_DOG}; {MISS}")),
+    "one right": (at(12, 30), {}, (0.5, f"1 target pointed at, {MISS}")),
+    "one of one": (
+        at(12),
+        DOGS_COUNTED | {"gold": "1"},
+        (1.0, "1 of 1 target pointed at, 0 points off their objects"),
+    ),
+    "one more": (
+        at(12, 52),
+        DOGS_COUNTED | {"gold": "1"},
+        (
+            0.5,
+            "1 of 1 target pointed at, 0 points off their objects; 1 object more is pointed at as a target than is one",
+        ),
+    ),
+    "two more": (
+        at(12, 52, 92),
+        DOGS_COUNTED | {"gold": "1"},
+        (
+            pytest.approx(1 / 3),
+            "1 of 1 target pointed at, 0 points off their objects; 2 objects more are pointed at as targets than are",
+        ),
+    ),
+    "one on something else": (
+        [*at(12, 30), *TABLE],
+        {},
+        (0.5, f"1 target pointed at, {MISS}; 1 point on what the question does not ask about"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("points", "changes", "expected"), TEXTS.values(), ids=TEXTS)
+def test_the_reason_counts_the_points(score, seeing, points, changes, expected) -> None:
+    verdict = score(seeing(KENNEL), *points, **changes)
+    assert (verdict.value, verdict.reason) == expected
 
 
 @pytest.mark.parametrize("index", [1, -1, 7])
