@@ -2,9 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import to_toml
 from groundtrace.pipelines.running.account.rejections import why_few_rows, why_no_rows
 from groundtrace.pipelines.running.execute.dry_run import dry_run
 from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
@@ -13,7 +16,7 @@ from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.job_check import is_dry_run
-from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
+from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.pipelines.shipping.ship import goes_elsewhere
 from groundtrace.publishing.figures import truncations
@@ -54,7 +57,7 @@ def _run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
             say(*dry_run(plan))
             return 0
         summary = execute(plan)
-    say(*summary_text(summary, parsed.output).split("\n"))
+    say(*summary_text(summary, parsed.output, _config(plan)).split("\n"))
     return 0
 
 
@@ -70,7 +73,7 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(_run_arguments(parsed, beam_options, measure=True))
     with stopped_like_an_interrupt():
         summary = execute(plan)
-    say(*summary_text(summary, parsed.output).split("\n"))
+    say(*summary_text(summary, parsed.output, _config(plan)).split("\n"))
     total = count_records(plan.context.sources)
     forecast = forecast_text(summary, total, plan.stages, plan.settings)
     say(*forecast.split("\n"))
@@ -103,11 +106,17 @@ def _run_arguments(parsed: argparse.Namespace, beam_options: Sequence[str], meas
     )
 
 
-def summary_text(summary: RunSummary, output: str) -> str:
+def _config(plan: Plan) -> Mapping[str, Any]:
+    """Return the complete config of a planned run, with a dict for each section."""
+    return tomllib.loads(to_toml(plan.settings))
+
+
+def summary_text(summary: RunSummary, output: str, config: Mapping[str, Any]) -> str:
     """Return the result of a run as text of a few lines: its rows, rejections, requests, costs and warnings.
 
     ``summary`` holds the run's counts and costs (the content of ``run.json``). ``output`` is the path of the run folder
-    as the command names it; the text contains paths in this folder.
+    as the command names it; the text contains paths in this folder. ``config`` is the complete config of the run, with
+    a dict for each section.
     """
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
@@ -116,7 +125,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
         f"{counted(counts.input, 'record')}: {', '.join(ends)}",
         *(f"  {reason}: {records}{_detail(summary, reason)}" for reason, records in counts.by_reason.most_common()),
         *truncations(summary),
-        *_why_few(summary),
+        *_why_few(summary, config),
         *_nothing_from(summary),
         f"{counted(usage.requests, 'request')} sent, {replies} from the cache, ${usage.cost_usd:.2f}, "
         f"{summary.wall_s:.1f} s",
@@ -144,11 +153,11 @@ def _detail(summary: RunSummary, reason: str) -> str:
     )
 
 
-def _why_few(summary: RunSummary) -> list[str]:
+def _why_few(summary: RunSummary, config: Mapping[str, Any]) -> list[str]:
     """Return a line that states why the run made no rows or few rows, or no line if no such reason is known."""
-    if why := why_no_rows(summary):
+    if why := why_no_rows(summary, config):
         return [f"no rows: {why}"]
-    return [why] if (why := why_few_rows(summary)) else []
+    return [why] if (why := why_few_rows(summary, config)) else []
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:

@@ -43,7 +43,7 @@ from groundtrace.pipelines.loop.story import PAGE, write_story
 from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.pipelines.running.plan.loading import load_recipe, recipe_file
-from groundtrace.publishing.reading import read_summary
+from groundtrace.publishing.reading import read_config, read_summary
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_summary import RunSummary
@@ -234,20 +234,22 @@ def _check_rows(loop: Loop, step: Step) -> None:
     summary = read_summary(made, checked=False)
     if not summary.counts.rows(wanted[1]):
         reasons = ", ".join(f"{name} {n}" for name, n in summary.counts.by_reason.most_common(3))
+        remedy = _remedy(wanted[0], summary, read_config(made))
         raise UserError(
             f"the run in {made} made no {wanted[1].upper()} rows, which the step {step.name} needs. Rejected records "
-            f"by reason: {reasons or 'none'}. Read {made / 'report.html'}, and {_remedy(wanted[0], summary)}"
+            f"by reason: {reasons or 'none'}. Read {made / 'report.html'}, and {remedy}"
         )
 
 
-def _remedy(name: str, summary: RunSummary) -> str:
+def _remedy(name: str, summary: RunSummary, config: Mapping[str, Any]) -> str:
     """Return what the user can do about a run of the pipeline that made no rows for the next training.
 
-    ``name`` is the name of the run's step, ``curate`` or ``rl``. ``summary`` holds the run's counts of rejections.
+    ``name`` is the name of the run's step, ``curate`` or ``rl``. ``summary`` holds the run's counts of rejections, and
+    ``config`` is the run's complete config.
     """
     section = {CURATE: "curate.set", RL: "rl.set"}[name]
     [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
-    if options := options_to_keep(reason, f"{section}."):
+    if options := options_to_keep(reason, config, f"{section}."):
         return f"run the same command again with other settings: to keep the {reason} questions, add {options}"
     return f"change the settings of this run in {section}, and run the same command again"
 

@@ -1,6 +1,7 @@
 """Finishes a run: checks its summary, writes its pages, and replaces the old outputs in the run folder by new ones."""
 
 import json
+import tomllib
 from dataclasses import replace
 
 from groundtrace.config.settings import to_toml
@@ -51,7 +52,7 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
             end_fresh(folder.root)
         raise
     if not plan.arguments.replace:
-        check_kept(folder.root, plan.arguments.output, summary)
+        check_kept(folder.root, plan.arguments.output, summary, tomllib.loads(config))
     replaced = replaced_by(folder.root, summary, config, (staging / RUN_MARKER).exists())
     summary = replace(summary, replaced=replaced)
     (staging / "config.toml").write_text(config, "utf-8")

@@ -1,6 +1,8 @@
 """Prevents a run that made no SFT and no RL rows from replacing the rows of a finished run in its folder."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,16 +22,16 @@ class NothingKept(UserError):
     """
 
 
-def check_kept(root: Path, output: str, summary: RunSummary) -> None:
+def check_kept(root: Path, output: str, summary: RunSummary, config: Mapping[str, Any]) -> None:
     """Raise :class:`NothingKept` if a run made no SFT and no RL rows, but its folder holds rows of an older run.
 
     ``root`` is the run folder on this machine. ``output`` is its path or URL as the user gave it, for the message.
-    ``summary`` holds the new run's counts of records and rows.
+    ``summary`` holds the new run's counts of records and rows, and ``config`` is its complete config.
     """
     held = "" if summary.counts.kept else _rows_in(root)
     if not held:
         return
-    why = why_no_rows(summary) or "it read no records"
+    why = why_no_rows(summary, config) or "it read no records"
     [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
     detail = summary.detail_of(reason)
     why = "; ".join([f"{why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)])

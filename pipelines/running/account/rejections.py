@@ -1,54 +1,62 @@
 """States why a run rejected most or all of its records, and which settings would keep them."""
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from groundtrace.config.flat import flat_values
 from groundtrace.pipelines.running.account.failures import INGEST
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted
 
 _SETTINGS = {
-    "too_hard": ("difficulty.low=0", "difficulty.include_low=true"),
-    "too_easy": ("difficulty.high=1", "difficulty.include_high=true"),
+    "too_hard": {"difficulty.low": 0, "difficulty.include_low": True},
+    "too_easy": {"difficulty.high": 1, "difficulty.include_high": True},
 }
 """The settings with which a run keeps the records that it has rejected for a reason."""
 
 
-def options_to_keep(reason: str, section: str = "") -> str:
+def options_to_keep(reason: str, config: Mapping[str, Any], section: str = "") -> str:
     """Return the options of a command (``--set …``) that keep the records that were rejected for ``reason``.
 
-    ``section`` is a prefix of the keys. For example, ``beam loop`` has the settings of its second run in ``rl.set``, so
-    the prefix is ``rl.set.``. The result is "" if no such settings are known for the reason.
+    ``config`` is the complete config of the run, with a dict for each section; settings that already have the wanted
+    value are left out. ``section`` is a prefix of the keys. For example, ``beam loop`` has the settings of its second
+    run in ``rl.set``, so the prefix is ``rl.set.``. The result is "" if no such settings are known for the reason.
     """
-    return " ".join(f"--set {section}{each}" for each in _SETTINGS.get(reason, ()))
+    values = dict(flat_values(config))
+    wanted = {key: value for key, value in _SETTINGS.get(reason, {}).items() if values.get(key, value) != value}
+    return " ".join(f"--set {section}{key}={json.dumps(value)}" for key, value in wanted.items())
 
 
-def why_no_rows(summary: RunSummary) -> str:
+def why_no_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
     """Return a text that states why a run made no SFT and no RL rows. For some causes, the text also states what the
     user can do.
 
     The text is "" if the run made rows, or if it rejected no record. ``summary`` holds the run's counts of records,
-    rows and rejections.
+    rows and rejections, and ``config`` is its complete config.
     """
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""
     [(reason, records)] = counts.by_reason.most_common(1)
-    options = options_to_keep(reason)
+    options = options_to_keep(reason, config)
     advice = f": to see traces all the same, add {options}" if options else ""
     return f"all records were rejected, {records} of {counts.input} as {reason}{advice}"
 
 
-def why_few_rows(summary: RunSummary) -> str:
+def why_few_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
     """Return a text on the reason for which one stage rejected most of the usable records, with the settings that keep
     them.
 
     A record is usable if the stage ``ingest`` did not reject it. "Most" means more than half. The text is "" if there
     is no such reason, if no settings are known for it, or if the run made no rows (:func:`why_no_rows`). ``summary``
-    holds the run's counts of records, rows and rejections.
+    holds the run's counts of records, rows and rejections, and ``config`` is its complete config.
     """
     counts = summary.counts
     usable = counts.input - sum(counts.rejected.get(INGEST, {}).values())
     for reasons in counts.rejected.values():
         for reason, records in reasons.items():
-            options = options_to_keep(reason)
+            options = options_to_keep(reason, config)
             if counts.kept and options and 2 * records > usable:
                 return f"{records} of {counted(usable, 'usable record')} were {reason}: to keep them, add {options}"
     return ""

@@ -66,7 +66,7 @@ def test_the_end_of_a_run_in_a_few_lines() -> None:
     rejected = {"attempt": {"call_failed": 2, "ungradable": 1}, "verify": {"wrong_answer": 4}}
     ledger = {"policy": RoleLedger({"attempt": Usage(calls=10, requests=10, cost_usd=0.5)})}
     given = summary(5, 1, 13, rejected=rejected, ledger=ledger, wall_s=3.21)
-    assert summary_text(given, "RUN").splitlines() == [
+    assert summary_text(given, "RUN", {}).splitlines() == [
         "13 records: 5 sft, 1 rl, 7 rejected",
         "  wrong_answer: 4",
         "  call_failed: 2",
@@ -82,7 +82,7 @@ ENDED = (
 
 
 def test_one_record_is_no_records() -> None:
-    assert summary_text(summary(1, 0, 1), "RUN").startswith("1 record: 1 sft")
+    assert summary_text(summary(1, 0, 1), "RUN", {}).startswith("1 record: 1 sft")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_a_target_and_a_budget_say_of_the_end(
 ) -> None:
     spent = None if budget is None else BudgetFigures(None, None, 1.5, 700, budget, 4)
     given = summary(5, 1, 6, target=target, budget=spent)
-    found = summary_text(given, "RUN").splitlines()
+    found = summary_text(given, "RUN", {}).splitlines()
     said = found[found.index("report: RUN/report.html") + 1 :]
     assert len(said) == len(lines)
     assert all(line.startswith(start) for line, start in zip(said, lines, strict=True))
@@ -143,7 +143,7 @@ def test_validate_says_of_free_text_without_a_judge_what_a_run_does(
 
 def test_a_reason_of_two_stages_is_added_up() -> None:
     given = summary(0, 0, 5, rejected={"attempt": {"call_failed": 2}, "trace": {"call_failed": 3}})
-    assert "  call_failed: 5" in summary_text(given, "RUN").splitlines()
+    assert "  call_failed: 5" in summary_text(given, "RUN", {}).splitlines()
 
 
 @pytest.fixture

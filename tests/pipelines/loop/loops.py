@@ -109,6 +109,7 @@ class Commands:
         run |= {name: {} for name in ("stages", "ledger", "roles", "prompts")}
         run |= {"finished": "", "revision": "", "config_sha256": "", "self_judged": False}
         (folder / "run.json").write_text(json.dumps(run), "utf-8")
+        (folder / "config.toml").write_text("difficulty = {low = 0.2, include_low = false}\n", "utf-8")
         (folder / "report.html").write_text("page")
 
     def _write_evaluation(self, folder: Path, data: Path) -> None:

@@ -163,10 +163,10 @@ def test_the_rule_is_over_rows(counts: Counts | None, refused: bool, tmp_path: P
         (tmp_path / "run.json").write_text(json.dumps(fields), "utf-8")
     if refused:
         with pytest.raises(NothingKept):
-            check_kept(tmp_path, "run", NOTHING)
+            check_kept(tmp_path, "run", NOTHING, {})
     else:
-        check_kept(tmp_path, "run", NOTHING)
-    check_kept(tmp_path, "run", replace(NOTHING, counts=Counts(3, 1, 0, {"attempt": {"budget": 2}})))
+        check_kept(tmp_path, "run", NOTHING, {})
+    check_kept(tmp_path, "run", replace(NOTHING, counts=Counts(3, 1, 0, {"attempt": {"budget": 2}})), {})
 
 
 @pytest.mark.parametrize("told", ["missing", "damaged"])
@@ -182,6 +182,6 @@ def test_shards_count_where_no_run_json_can_be_read(rows: int | None, refused: b
         (tmp_path / "run.json").write_text("{", "utf-8")
     if refused:
         with pytest.raises(NothingKept, match=r"of a run whose run\.json is missing or damaged"):
-            check_kept(tmp_path, "run", NOTHING)
+            check_kept(tmp_path, "run", NOTHING, {})
     else:
-        check_kept(tmp_path, "run", NOTHING)
+        check_kept(tmp_path, "run", NOTHING, {})

@@ -1,13 +1,19 @@
 """What a run says if it rejected most or all of its records for one reason."""
 
+import tomllib
+from typing import Any
+
 import pytest
 
+from groundtrace.config.settings import settings_from, to_toml
 from groundtrace.pipelines.commands.run import summary_text
+from groundtrace.pipelines.grounded_cot import Settings
 from groundtrace.pipelines.running.account.rejections import options_to_keep, why_few_rows, why_no_rows
 from groundtrace.schemas.run_summary import Counts, RunSummary
 
 HARD = "--set difficulty.low=0 --set difficulty.include_low=true"
 EASY = "--set difficulty.high=1 --set difficulty.include_high=true"
+NARROW = {"difficulty": {"low": 0.2, "high": 0.8, "include_low": False, "include_high": False}}
 
 
 def summary(counts: Counts) -> RunSummary:
@@ -40,8 +46,8 @@ def summary(counts: Counts) -> RunSummary:
 )
 def test_why(counts: Counts, few: str, none: str) -> None:
     found = summary(counts)
-    assert (why_few_rows(found), why_no_rows(found)) == (few, none)
-    lines = summary_text(found, "RUN").splitlines()
+    assert (why_few_rows(found, NARROW), why_no_rows(found, NARROW)) == (few, none)
+    lines = summary_text(found, "RUN", NARROW).splitlines()
     assert [line for line in lines if "--set" in line or line.startswith("no rows")] == (
         [few] if few else [f"no rows: {none}"] if none else []
     )
@@ -49,5 +55,23 @@ def test_why(counts: Counts, few: str, none: str) -> None:
 
 def test_the_keys_of_a_loop() -> None:
     wanted = "--set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true"
-    assert options_to_keep("too_hard", "rl.set.") == wanted
-    assert options_to_keep("wrong_answer") == ""
+    assert options_to_keep("too_hard", NARROW, "rl.set.") == wanted
+    assert options_to_keep("wrong_answer", NARROW) == ""
+
+
+@pytest.mark.parametrize(
+    ("band", "easy", "hard"),
+    [
+        ({}, "--set difficulty.include_high=true", "--set difficulty.include_low=true"),
+        ({"high": 0.8, "include_high": True}, "--set difficulty.high=1", "--set difficulty.include_low=true"),
+        ({"low": 0.2}, "--set difficulty.include_high=true", HARD),
+        ({"include_low": True}, "--set difficulty.include_high=true", ""),
+    ],
+)
+def test_only_settings_that_change_something_are_named(band: dict[str, Any], easy: str, hard: str) -> None:
+    config = tomllib.loads(to_toml(settings_from(Settings, {"difficulty": band})))
+    assert (options_to_keep("too_easy", config), options_to_keep("too_hard", config)) == (easy, hard)
+
+
+def test_a_recipe_without_these_settings_has_no_options() -> None:
+    assert options_to_keep("too_easy", {"verify": {"min_score": 0.5}}) == ""
