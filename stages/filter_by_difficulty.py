@@ -7,12 +7,14 @@ name. SAIL-RL's "pass@4" filter (App. A.1) is this filter with four attempts and
 with one or two right answers of five.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
 from groundtrace.config.settings import Share, settings
 from groundtrace.schemas.records import Draft
+from groundtrace.schemas.text import excerpt, folded
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 TOO_EASY, TOO_HARD = "too_easy", "too_hard"
@@ -56,7 +58,8 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
 
     The band is the range of pass rates to keep. For a draft outside the band, the reason is ``too_easy`` or
     ``too_hard``. If ``settings.route`` contains this reason, the draft is returned as a route to the output of this
-    name. Otherwise :class:`Reject` is raised with this reason. Raises ValueError for a draft without graded answers.
+    name. Otherwise :class:`Reject` is raised with this reason; for ``too_hard``, its detail also has the wrong answer
+    on which the attempts agree. Raises ValueError for a draft without graded answers.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put this stage after AttemptQuestions")
@@ -66,7 +69,24 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
     if side in settings.route:
         return Route(side, draft)
     rate = f"the pass rate is {draft.pass_rate:.2f} over {draft.scored_attempts} attempts"
-    raise Reject(side, f"{rate}, {_bound_text(draft.pass_rate, side, settings)}")
+    detail = f"{rate}, {_bound_text(draft.pass_rate, side, settings)}"
+    raise Reject(side, detail + (_agreement_text(draft) if side == TOO_HARD else ""))
+
+
+def _agreement_text(draft: Draft) -> str:
+    """Return the most frequent wrong answer of a draft's attempts, e.g. "; 4 of 4 attempts answered '1'".
+
+    If most attempts agree on an answer, the gold answer may be wrong. Answers that differ only in case and blanks are
+    one answer, in the spelling of the first. Of equally frequent answers, the first one is named. The result is "" if
+    no two wrong attempts agree.
+    """
+    answers = [each.answer for each in draft.attempts if each.correct is False and each.answer is not None]
+    agreeing = Counter(map(folded, answers))
+    if not agreeing or max(agreeing.values()) < 2:
+        return ""
+    [(most, number)] = agreeing.most_common(1)  # of equal counts, the first
+    spelled = next(answer for answer in answers if folded(answer) == most)
+    return f"; {number} of {draft.scored_attempts} attempts answered {excerpt(spelled)}"
 
 
 def _bound_text(pass_rate: float, side: str, settings: DifficultySettings) -> str:

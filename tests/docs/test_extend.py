@@ -328,7 +328,8 @@ def test_angles_from_a_psv_file_under_a_constant_policy(folder: Path) -> None:
     assert rejected == {
         "q2": (
             "too_hard",
-            "the pass rate is 0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false",
+            "the pass rate is 0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false"
+            "; 4 of 4 attempts answered '47°'",
         ),
         "q4": ("invalid_record", "answer: 'upwards' is not an angle in degrees"),
     }

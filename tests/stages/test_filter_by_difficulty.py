@@ -1,6 +1,7 @@
 """The band of pass rates: its edges, the papers' bands, and where each side leaves."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -85,7 +86,7 @@ def test_the_stage_rejects_with_rate_and_cost(
         rejected=[
             (f"{right} right", "difficulty", side, f"the pass rate is {right / 5:.2f} over 5 attempts, {bound}", 0.25)
             for right, side, bound in (
-                (0, HARD, "below difficulty.low = 0.2"),
+                (0, HARD, "below difficulty.low = 0.2; 5 of 5 attempts answered 'a'"),
                 (3, EASY, "above difficulty.high = 0.4"),
                 (4, EASY, "above difficulty.high = 0.4"),
                 (5, EASY, "above difficulty.high = 0.4"),
@@ -98,7 +99,11 @@ def test_the_stage_rejects_with_rate_and_cost(
 @pytest.mark.parametrize(
     ("right", "bound"),
     [
-        (0, "0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false"),
+        (
+            0,
+            "0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false"
+            "; 4 of 4 attempts answered 'a'",
+        ),
         (3, "0.75 over 4 attempts, above difficulty.high = 0.7"),
     ],
 )
@@ -106,6 +111,37 @@ def test_the_bound_that_rejected_is_named(right: int, bound: str, make_draft: Ca
     with pytest.raises(Reject) as rejected:
         filter_draft(drafts(make_draft, 4)[right], DifficultySettings(high=0.7))
     assert rejected.value.detail == f"the pass rate is {bound}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["1", "1", "1", "1"], "; 4 of 4 attempts answered '1'"),
+        (["2", "1", "1", "3"], "; 2 of 4 attempts answered '1'"),
+        (["2", "1", "1", "2"], "; 2 of 4 attempts answered '2'"),  # of two that are as frequent, the first
+        (["A  dog", "cat", "a Dog", "cow"], "; 2 of 4 attempts answered 'A  dog'"),
+        (["1", "2", "3", "4"], ""),
+        (["1", None, None, None], ""),
+        ([None] * 4, ""),
+        (["x" * 200] * 4, f"; 4 of 4 attempts answered '{'x' * 76}..."),
+    ],
+)
+def test_the_answer_on_which_the_attempts_of_a_hard_question_agree(
+    wrong: list[str | None], said: str, make_draft: Callable[..., Draft]
+) -> None:
+    attempts = tuple(Attempt("t", answer, False, "exact", "") for answer in wrong)
+    unscored = Attempt("t", "1", None, "judge", "unsure")
+    with pytest.raises(Reject) as rejected:
+        filter_draft(replace(make_draft("q"), attempts=(unscored, *attempts)), SAIL_RL)
+    assert rejected.value.detail.removeprefix("the pass rate is 0.00 over 4 attempts, equal to ") == (
+        f"difficulty.low = 0.0, with difficulty.include_low = false{said}"
+    )
+
+
+def test_right_attempts_are_not_named(make_draft: Callable[..., Draft]) -> None:
+    with pytest.raises(Reject) as rejected:
+        filter_draft(drafts(make_draft, 4)[2], DifficultySettings(low=0.7))
+    assert rejected.value.detail.endswith("below difficulty.low = 0.7; 2 of 4 attempts answered 'a'")
 
 
 @pytest.mark.parametrize(
