@@ -70,12 +70,14 @@ class JsonLines(Format):
         """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
         ``name`` is the input as the user typed it, and ``path`` is the same as a path. ``rows`` holds the settings by
-        which rows become records. Raises NothingHere unless ``path`` is a file with the ending ``.jsonl`` or ``.json``,
+        which rows become records. The name of the input is the file, or the folder if ``path`` is a folder. Raises
+        NothingHere unless ``path`` is a file with the ending ``.jsonl`` or ``.json``,
         or a folder with ``records.jsonl``. Raises InputError if ``records.jsonl`` is a link to a file outside the
         folder. Also raises InputError if the content of the file is not JSON Lines, because every line would be
         rejected later.
         """
-        if path.is_dir() and (path / RECORDS_FILE).is_file():
+        is_folder = path.is_dir()
+        if is_folder and (path / RECORDS_FILE).is_file():
             refuse_link_out(path / RECORDS_FILE, path)
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
@@ -93,11 +95,12 @@ class JsonLines(Format):
                 f"cannot read {path} ({error.strerror}): make this file readable, or set --input to another file"
             ) from error
         folder = path.parent.resolve()  # the folder of a link, not of its target: files of the Hub are links
-        source = Source(self.name, str(folder / path.name), storage=storage_of(path))
+        file = str(folder / path.name)
+        source = Source(self.name, file, storage=storage_of(path))
         if SHAPES.named(rows.shape).is_expanding:
             records = sum(1 for _ in shaped((row for _, row in _objects(source)), source, rows))
             source = replace(source, records=records)
-        return Input(str(folder), (source,), str(folder), fingerprint, columns)
+        return Input(str(folder) if is_folder else file, (source,), str(folder), fingerprint, columns)
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record for each line that is not blank, or several if the shape (layout) of the rows gives several.

@@ -297,6 +297,16 @@ def test_line_separators_in_a_question_do_not_end_a_line(tmp_path: Path) -> None
     assert replay(tmp_path / "run", line["id"]).requests
 
 
+def test_a_run_over_a_file_of_another_name(tmp_path: Path) -> None:
+    line = json.loads((SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[0])
+    (tmp_path / "data" / Path(line["media"][0]).parent).mkdir(parents=True)
+    shutil.copy(SAMPLE / line["media"][0], tmp_path / "data" / line["media"][0])
+    data = tmp_path / "data/mine.jsonl"
+    data.write_text(json.dumps(line), "utf-8")
+    main(["run", RECIPE, "--input", str(data), "--output", str(tmp_path / "run"), "--set", "max_failed=1"])
+    assert replay(tmp_path / "run", line["id"]).requests
+
+
 @pytest.mark.slow
 def test_records_with_one_id_are_replayed_as_the_run_chose(run: Path, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()[:6]]

@@ -50,7 +50,7 @@ def here(tmp_path: Path) -> Path:
 def test_lines(name: str, file: str, root: str, here: Path) -> None:
     found = find_input(str(here / name))
     assert found.sources == (Source("jsonl", str(here / file)),)
-    assert (found.name, found.media_root) == (str((here / root).resolve()),) * 2
+    assert (found.name, found.media_root) == (str(here / name), str((here / root).resolve()))
 
 
 @pytest.mark.parametrize(
