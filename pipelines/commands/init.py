@@ -18,6 +18,7 @@ from pathlib import Path
 
 from groundtrace.pipelines.running.plan.columns import (
     guess_columns,
+    has_id_column,
     input_block,
     keep_lines,
     missing_fields,
@@ -119,7 +120,8 @@ def _block(found: Input) -> list[str]:
 
     - If the layout is a special one (``shape``), such as the conversations of LLaVA, the lines name this layout.
     - If each row is one record, the lines list the columns that are not used. If necessary, a further line sets how the
-      choices of a question are read (:func:`_choice_lines`).
+      choices of a question are read (:func:`_choice_lines`). If the input must have ids, but no column can hold them,
+      a line sets ``number_ids``.
 
     The last lines name the column that holds each field, or set the field to a constant, e.g. the same licence for all
     rows.
@@ -127,19 +129,23 @@ def _block(found: Input) -> list[str]:
     first = first_rows(found)
     shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)
-    fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
     guessed = guess_columns(found.columns, first)
+    fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
+    is_numbered = "id" in fields and "id" not in guessed and not has_id_column(found.columns, first)
+    if is_numbered:
+        fields = missing_fields(found.columns, RowSettings(number_ids=True), are_rows)
     optional = [name for name in ("id", "choices") if name not in shape.gives and guessed.get(name, name) != name]
     wanted, source = dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name
     if shape.name != OneRecordPerRow.name:  # such a shape reads other columns than those of the fields
         return [*_shape_lines(found, shape, first), *input_block(found.columns, wanted, source)]
     unused = unused_columns(found.columns, first)
     suggested = suggestions(unused)
-    kept = keep_lines(unused, suggested)
+    kept = keep_lines(unused, suggested, lacks_answer="answer" in fields and "answer" not in guessed)
     block = input_block(found.columns, wanted, source, suggested, first)
     if not wanted:
         block = ["# The records have every field under its own name: nothing to map.", *block]
-    inner = [*kept[1:], *_choice_lines(first, guessed)]
+    numbered = ["number_ids = true  # no column holds ids: they are row-1, row-2, …"] if is_numbered else []
+    inner = [*kept[1:], *numbered, *_choice_lines(first, guessed)]
     return [*kept[:1], *(["[input]", *inner, ""] if inner else []), *block]
 
 

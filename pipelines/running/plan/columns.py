@@ -98,6 +98,19 @@ def unused_columns(columns: Collection[str], first: Sequence[Row] = ()) -> list[
     return sorted({*columns} - {field if field in columns else guessed.get(field) for field in FIELDS})
 
 
+def has_id_column(columns: Collection[str], first: Sequence[Row]) -> bool:
+    """Return whether a column that holds no field may hold ids: its values in the first rows are texts or whole
+    numbers, and all differ.
+
+    ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+    """
+    for column in unused_columns(columns, first):
+        values = [row.get(column) for row in first]
+        if all(type(value) in (str, int) for value in values) and len({*values}) == len(values):
+            return True
+    return False
+
+
 def suggestions(unused: Iterable[str]) -> list[str]:
     """Return config lines, as comments, that show the user which unused columns may hold an answer type or boxes.
 
@@ -180,19 +193,22 @@ def input_block(
     return [*mapped, *suggested, *(constants if len(constants) > 1 else [])]
 
 
-def keep_lines(unused: Sequence[str], suggested: Sequence[str]) -> list[str]:
+def keep_lines(unused: Sequence[str], suggested: Sequence[str], lacks_answer: bool = False) -> list[str]:
     """Return comments for the config that name the input's unused columns, and show how to copy some into the rows.
 
     The comments belong to the section ``[input]``; its key ``keep`` lists the columns to copy. ``unused`` are the names
     of the columns that hold no field (part of a record, such as the question). The result is empty if there are none.
     ``suggested`` is the result of :func:`suggestions`: comments that propose a field for some unused columns. The
     example line ``# keep = […]`` leaves out the columns with a proposed field, and columns with a dot in their name.
+    If no column was found for the answer (``lacks_answer``), and only one unused column has no proposed field, this
+    column is left out, too, because it probably holds the answers.
     """
     if not unused:
         return []
     lines = [f"# Columns that no field uses: {', '.join(map(_quoted, unused))}"]
-    others = [each for each in map(_quoted, unused) if not any(each in line for line in suggested) and "." not in each]
-    if others:
+    free = [each for each in map(_quoted, unused) if not any(each in line for line in suggested)]
+    others = [each for each in free if "." not in each]
+    if others and not (lacks_answer and len(free) == 1):
         lines.append(f"# keep = [{', '.join(others[:MAX_KEPT])}]  # copies them into every row")
     return lines
 

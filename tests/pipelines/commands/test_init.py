@@ -1,3 +1,4 @@
+import json
 import tomllib
 from pathlib import Path
 
@@ -165,3 +166,47 @@ def test_the_form_of_choices_is_found(rows: str, line: str, tmp_path: Path) -> N
     text = starting_config(str(tmp_path / "q.csv"), "my.toml")
     tomllib.loads(text)
     assert [each for each in ("choices_in_text = true", 'answer_is = "letter"') if each in text] == [line] * bool(line)
+
+
+LINES = [json.dumps({"img": "a.png", "q": "How many?", "label": "2", "part": part}) for part in "xyx"]
+
+
+def test_json_lines_without_ids_are_numbered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, config = tmp_path / "q.jsonl", tmp_path / "my.toml"
+    path.write_text("\n".join(LINES), "utf-8")
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((20, 30, 3), 200, np.uint8))
+    assert main(["init", str(path), "--embedded", "--output", str(config)]) == 0
+    assert "fill in" not in capsys.readouterr().out
+    given = tomllib.loads(config.read_text("utf-8"))["input"]
+    assert given["number_ids"] is True and "id" not in given["columns"]
+    assert main(["validate", "grounded_cot", "--input", str(path), "--config", str(config)]) == 0
+    assert "read 3 of 3 records: 3 can be used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("column", ["name", "uid"])
+def test_json_lines_with_a_column_of_different_values_are_not_numbered(column: str, tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("\n".join(f'{line[:-1]}, "{column}": "n{n}"}}' for n, line in enumerate(LINES)), "utf-8")
+    text = starting_config(str(path), "my.toml")
+    assert "number_ids = true  #" not in text
+    assert ('\n# id = "…"' if column == "name" else '\nid = "uid"') in text
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("picture,query,verdict\na.png,How many?,2\n", []),
+        ("picture,query,verdict,bbox\na.png,How many?,2,\n", []),
+        (
+            "picture,query,verdict,by\na.png,How many?,2,ana\n",
+            ['# keep = ["by", "verdict"]  # copies them into every row'],
+        ),
+        ("picture,query,answer,by\na.png,How many?,2,ana\n", ['# keep = ["by"]  # copies them into every row']),
+    ],
+)
+def test_the_only_column_that_can_hold_answers_is_not_offered_to_be_kept(
+    text: str, offered: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "q.csv").write_text(text, "utf-8")
+    config = starting_config(str(tmp_path / "q.csv"), "my.toml")
+    assert [line for line in config.splitlines() if "keep = " in line] == offered
