@@ -1,9 +1,11 @@
 """Flattens the nested values of a config to dotted keys, e.g. ``{"trace": {"n": 4}}`` to ``trace.n`` with 4."""
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from groundtrace.schemas.text import excerpt
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build, to_toml
 
 
 def flat_values(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -19,10 +21,12 @@ def flat_values(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[s
             yield f"{before}{key}", value
 
 
-def flat(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each dotted key of a nested config with its value as text, e.g. ``("trace.n", "4")``.
+def default_values(settings_class: type) -> dict[str, Any]:
+    """Return the default of each setting of a settings class by dotted key, as a config file holds it.
 
-    ``values`` is the config: one dict for each section. A long value is shortened, so that it fits in a message.
+    The result is empty if the class has no defaults, because a setting must be set.
     """
-    for key, value in flat_values(values):
-        yield key, excerpt(value)
+    try:
+        return dict(flat_values(tomllib.loads(to_toml(build(settings_class, {})))))
+    except ConfigError:
+        return {}

@@ -3,13 +3,11 @@
 If a setting is in only one of the two configs, its value is compared with the present default of this setting.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from groundtrace.config.flat import flat_values
-from groundtrace.config.settings import settings_from, to_toml
+from groundtrace.config.flat import default_values
 from groundtrace.pipelines.running.plan.loading import bundled_file, bundled_names, load_recipe
 from groundtrace.publishing.comparison.compare import Comparison, compare
 from groundtrace.publishing.comparison.page import ShownComparison
@@ -73,5 +71,4 @@ def recipe_defaults(recipe: str) -> Mapping[str, Any]:
     """
     if recipe not in bundled_names():
         return {}
-    settings = load_recipe(str(bundled_file(recipe))).settings
-    return dict(flat_values(tomllib.loads(to_toml(settings_from(settings, {})))))
+    return default_values(load_recipe(str(bundled_file(recipe))).settings)

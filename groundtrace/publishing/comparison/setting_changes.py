@@ -112,11 +112,11 @@ def _is_folded(key: str, values: list[dict[str, Any]], usual: Mapping[str, Any],
     value = next(each[key] for each in values if key in each)
     parts = key.split(".")
     if parts[0] == "endpoints" and len(parts) > 2:
-        return _endpoint_defaults().get(".".join(parts[2:]), _MISSING) == value
+        return endpoint_defaults().get(".".join(parts[2:]), _MISSING) == value
     return other_recipe or usual.get(key, _MISSING) == value
 
 
-def _endpoint_defaults() -> Mapping[str, Any]:
+def endpoint_defaults() -> Mapping[str, Any]:
     """Return the default value of each setting of an endpoint (model server), by the setting's name.
 
     A tuple is returned as a list, as in a config file. Settings without a default value are left out.

@@ -1,16 +1,18 @@
 """Finds how a new run of a pipeline differs, in its config, input and rows, from the run whose outputs it replaces."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from groundtrace.config.flat import flat
+from groundtrace.pipelines.running.account.config_changes import config_changes
 from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.schemas.run_summary import ReplacedFigures, RunSummary
 
-ABSENT = "(none)"
 
-
-def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
+def replaced_by(
+    root: Path, summary: RunSummary, config: str, defaults: Mapping[str, Any], other_input: bool = False
+) -> ReplacedFigures | None:
     """Return the differences between a new run and the finished run in its folder, and the old numbers of rows.
 
     The config, recipe, input, number of records and code revision of the two runs are compared. The result is None if
@@ -21,6 +23,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
         root: The run folder.
         summary: The summary of the new run.
         config: The complete config of the new run, as TOML text.
+        defaults: The default of each setting of the new run's recipe, by dotted key; empty if it has no defaults.
         other_input: Whether the inputs of the two runs differ in their content. The result lists a different content
             only if the inputs have the same name. If their names differ, the result lists the two names.
 
@@ -30,12 +33,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
         old = read_summary(root, checked=False)
     except InspectError:
         return None
-    before, now = dict(flat(read_config(root))), dict(flat(tomllib.loads(config)))
-    changed = [
-        (key, before.get(key, ABSENT), now.get(key, ABSENT))
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key)
-    ]
+    changed = [*config_changes(read_config(root), tomllib.loads(config), defaults)]
     pairs = {
         "recipe": (old.recipe, summary.recipe),
         "input": (old.input, summary.input),

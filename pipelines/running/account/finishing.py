@@ -4,6 +4,7 @@ import json
 import tomllib
 from dataclasses import replace
 
+from groundtrace.config.flat import default_values
 from groundtrace.config.settings import to_toml
 from groundtrace.pipelines.running.account.changes import replaced_by
 from groundtrace.pipelines.running.account.failure_report import PartialRun
@@ -53,7 +54,9 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
         raise
     if not plan.arguments.replace:
         check_kept(folder.root, plan.arguments.output, summary, tomllib.loads(config))
-    replaced = replaced_by(folder.root, summary, config, (staging / RUN_MARKER).exists())
+    replaced = replaced_by(
+        folder.root, summary, config, default_values(type(plan.settings)), (staging / RUN_MARKER).exists()
+    )
     summary = replace(summary, replaced=replaced)
     (staging / "config.toml").write_text(config, "utf-8")
     (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
