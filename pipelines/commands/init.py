@@ -58,6 +58,8 @@ _EMBEDDED = """# No model server: the embedded engine has all roles. It reads dr
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
 """Matches a line of the config for a field, such as the answer, for which no column was found."""
+_UNREAD = re.compile(r"^# (not read: .*)$", re.MULTILINE)
+"""Matches the line of the config on files of the input's folder that are not read."""
 
 
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -77,6 +79,8 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}: choose another --output") from error
+    if note := re.search(_UNREAD, text):
+        print(note[1])
     left = [*re.findall(_LEFT_OPEN, text)]
     steps = [f"fill in {' and '.join(filter(None, [', '.join(left[:-1]), left[-1]]))}"] if left else []
     if not parsed.embedded:
@@ -100,6 +104,7 @@ def starting_config(data: str, name: str, embedded: bool = False) -> str:
     records = "an unknown number of records" if total is None else counted(total, "record")
     lines = [
         f"# {printable(found.name)}: {records}, {', '.join(sorted({source.kind for source in found.sources}))}",
+        *([f"# {printable(found.unread_note)}"] if found.unread else []),
         f"# columns: {', '.join(map(printable, sorted(found.columns))) or 'not known before they are read'}",
         "#",
         f"#   {_command('validate', data, name)}",

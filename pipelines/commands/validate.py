@@ -54,6 +54,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     say(runner_line(plan.options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
+    if note := plan.input.unread_note:
+        say(note)
     usable = _check_records(plan, total)
     media = scan_media(plan.context.sources, plan.settings.input)
     sent = plan.stages.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)

@@ -52,7 +52,7 @@ def execute(plan: Plan) -> RunSummary:
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, plan.arguments.resume, plan.arguments.fresh)
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
-        say(runner_line(plan.options), file=sys.stderr)
+        say(*filter(None, (runner_line(plan.options), plan.input.unread_note)), file=sys.stderr)
         if plan.models.workers > 1 and plan.arguments.budget.bounded:
             say(overshoot_line(plan.models_asked), file=sys.stderr)
         with reporting_failure(plan, spending) as made:

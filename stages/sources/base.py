@@ -23,6 +23,8 @@ FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type
 FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 ANSWER_FIELDS = ("answer", "answer_type", "choices")
+MAX_UNREAD = 3
+"""The maximum number of unread files that a line names."""
 RUN_MARKER = "input.json"
 """The name of a file in each run folder that describes the run's input. A run writes it first."""
 
@@ -107,6 +109,7 @@ class Input:
         media_root: the folder from which relative media paths start.
         fingerprint: a digest that changes if the input changes.
         columns: the names of the records' columns or keys; empty if they are unknown before a run.
+        unread: the names of further files in the input's folder that may hold records, but are not read.
     """
 
     name: str
@@ -114,6 +117,17 @@ class Input:
     media_root: str
     fingerprint: str
     columns: frozenset[str] = field(default=frozenset(), compare=False)
+    unread: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def unread_note(self) -> str:
+        """Return a line on the files of the input's folder that are not read, with the remedy; "" if there are none."""
+        if not self.unread:
+            return ""
+        named = ", ".join(self.unread[:MAX_UNREAD])
+        more = f" and {len(self.unread) - MAX_UNREAD} more" if len(self.unread) > MAX_UNREAD else ""
+        read = ", ".join(source.name for source in self.sources[:1]) + (", …" if len(self.sources) > 1 else "")
+        return f"not read: {named}{more}, in the folder of {read}: to read another file, set --input to this file"
 
     @property
     def folder(self) -> Place:

@@ -24,6 +24,7 @@ from groundtrace.stages.sources.hf_datasets import DataSets
 from groundtrace.stages.sources.rows import media_column
 from groundtrace.stages.sources.shapes.base import FIRST_ROWS, OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
+from groundtrace.stages.sources.tables import METADATA_FILE
 from groundtrace.storage.places import (
     STANDARD,
     Place,
@@ -35,6 +36,9 @@ from groundtrace.storage.places import (
 )
 
 AS_IT_IS = RowSettings()
+_ONE_KIND = ("table", "jsonl", "parquet")
+"""The formats that read only files of one kind in a folder."""
+_RECORD_ENDS = {".csv", ".tsv", ".jsonl", ".parquet"}
 
 
 def find_input(
@@ -74,7 +78,21 @@ def find_input(
     if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows; a row may be several records
         sources = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(sources))
-    return _with_files(found, rows, storage)
+    return replace(_with_files(found, rows, storage), unread=_unread(path, found))
+
+
+def _unread(path: Place, found: Input) -> tuple[str, ...]:
+    """Return the sorted names of the files in the folder ``path`` that may hold records, but that the input lacks.
+
+    Files in folders below are not listed. The result is () if ``path`` is not a folder, or if the library ``datasets``
+    reads it, because it is then unknown which files are read. ``found`` describes the input.
+    """
+    kind = found.sources[0].kind
+    if kind not in _ONE_KIND or not path.is_dir():
+        return ()
+    ends = _RECORD_ENDS - ({".parquet"} if kind == "parquet" else set())  # a folder's Parquet files are all read
+    read = {found.sources[0].place.name, METADATA_FILE}
+    return tuple(sorted(file.name for file in path.iterdir() if file.suffix in ends and file.name not in read))
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:

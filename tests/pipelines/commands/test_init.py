@@ -210,3 +210,20 @@ def test_the_only_column_that_can_hold_answers_is_not_offered_to_be_kept(
     (tmp_path / "q.csv").write_text(text, "utf-8")
     config = starting_config(str(tmp_path / "q.csv"), "my.toml")
     assert [line for line in config.splitlines() if "keep = " in line] == offered
+
+
+def test_each_command_names_the_files_that_it_does_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, config = tmp_path / "data", tmp_path / "my.toml"
+    data.mkdir()
+    (data / "q.csv").write_text("image,question,answer\na.png,How many?,2\n", "utf-8")
+    (data / "my.jsonl").write_text("\n".join(LINES), "utf-8")
+    cv2.imwrite(str(data / "a.png"), np.full((20, 30, 3), 200, np.uint8))
+    line = "not read: my.jsonl, in the folder of q.csv: to read another file, set --input to this file"
+    assert main(["init", str(data), "--embedded", "--output", str(config)]) == 0
+    assert f"# {line}" in config.read_text("utf-8").splitlines()
+    assert line in capsys.readouterr().out.splitlines()
+    words = ["grounded_cot", "--input", str(data), "--config", str(config)]
+    assert main(["validate", *words]) == 0
+    assert line in capsys.readouterr().out.splitlines()
+    main(["run", *words, "--output", str(tmp_path / "run"), "--set", "max_failed=1.0"])
+    assert line in capsys.readouterr().err.splitlines()

@@ -96,6 +96,38 @@ def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.Mon
     assert not Path(found.media_root).exists()
 
 
+TWO = "not read: x.parquet, in the folder of records.jsonl: to read another file, set --input to this file"
+MANY = "not read: a.csv, b.tsv, my.jsonl and 1 more, in the folder of "
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "note"),
+    [
+        ("data", [], ""),
+        ("both", [], TWO),
+        ("both/records.jsonl", [], ""),  # the user has named the file
+        (
+            "empty",
+            ["q.csv", "my.jsonl"],
+            "not read: my.jsonl, in the folder of q.csv: to read another file, set --input",
+        ),
+        ("empty", ["q.csv", "metadata.csv", "notes.txt", "a.json"], ""),
+        ("both", ["my.jsonl", "a.csv", "b.tsv"], f"{MANY}records.jsonl: "),
+        (
+            "shards",
+            ["my.jsonl", "a.csv", "b.tsv", "c.csv"],
+            "not read: a.csv, b.tsv, c.csv and 1 more, in the folder of ",
+        ),
+        ("shards", [], ""),
+    ],
+)
+def test_files_of_the_folder_that_are_not_read_are_named(name: str, more: list[str], note: str, here: Path) -> None:
+    for each in more:
+        (here / name / each).write_text("id,question\na,How many?\n", "utf-8")
+    found = find_input(str(here / name)).unread_note
+    assert found.startswith(note) and bool(found) is bool(note)
+
+
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
 def test_nothing_to_read(name: str, here: Path) -> None:
     with pytest.raises(InputError, match=r"no \.csv or \.tsv file, no records\.jsonl, no \.parquet file, and "):
