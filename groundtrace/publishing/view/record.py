@@ -4,7 +4,6 @@ The data of a record are its images, its traces with their scores, the policy's 
 trajectory (a trace with code), and facts such as the source of the record.
 """
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.pages.response_parts import spans_of
 from groundtrace.publishing.shown_turns import executed_turns, written_turns
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.reviews import text_digest
 from groundtrace.publishing.view.rows import RowPlace
 from groundtrace.schemas.arrow import CORE
 
@@ -221,8 +221,7 @@ def _text(text: str) -> Json:
         {"kind": part.kind, "text": part.text, "marks": [{"n": n, "at": at} for n, at in part.marks]}
         for part in spans_of(text, MAX_CHARS)
     ]
-    digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-    return {"parts": parts, "marks": [*points, *boxes], "sha256": digest}
+    return {"parts": parts, "marks": [*points, *boxes], "sha256": text_digest(text)}
 
 
 def _box(number: int, box: Mapping[str, Any]) -> Json:

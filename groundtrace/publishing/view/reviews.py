@@ -1,10 +1,12 @@
 """Stores the marks that a person sets on records in ``beam view``: flags, tags and notes.
 
 ``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the flag, the tags, the note
-and the time. It also has the SHA-256 of the record's best trace (reasoning with answer) at that time, because a
-repeated run may change the trace. Only the last line of a record is valid. No shard is changed.
+and the time. It also has the set of the record's row and the SHA-256 of its best trace (reasoning with answer) at that
+time, because a repeated run may change the row (:meth:`Mark.is_about`). Only the last line of a record is valid. No
+shard is changed.
 """
 
+import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -25,11 +27,13 @@ class Mark:
 
     Attributes:
         id: the id of the record.
-        trace: the SHA-256 of the trace (reasoning with answer) that the person saw; "" if it is unknown.
+        trace: the SHA-256 of the row's trace at the time of the last change (:func:`seen_trace`); "" if the row had
+            none, or if it is unknown.
         flagged: whether the record is flagged.
         tags: the tags, which are short texts without commas.
         note: a text; "" for none.
         at: the time of the last change, in UTC.
+        set: the set of the row at that time: sft, rl or rejected; "" if it is unknown.
     """
 
     id: str
@@ -38,6 +42,16 @@ class Mark:
     tags: tuple[str, ...] = ()
     note: str = ""
     at: str = ""
+    set: str = ""
+
+    def is_about(self, set_name: str, trace: str) -> bool:
+        """Whether the record's present row is the one on which the mark was set.
+
+        ``set_name`` is the set of the present row, and ``trace`` is the SHA-256 of its trace (:func:`seen_trace`). A
+        set or a trace that the mark does not know counts as equal to the present one: the lines of earlier versions
+        have no set, and those of flags that were set in the list have neither.
+        """
+        return self.set in ("", set_name) and self.trace in ("", trace)
 
     @property
     def tags_text(self) -> str:
@@ -138,6 +152,23 @@ def _check_lengths(mark: Mark) -> None:
         )
 
 
+def seen_trace(row: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the trace (reasoning with answer) that the page of a row shows first; "" if it has none.
+
+    ``row`` is a row of a shard. It needs only these columns, as far as the set has them: ``messages``, whose last one
+    is the trace of an sft row, and ``traces``, of which the one with the highest score counts.
+    """
+    traces, messages = row.get("traces") or [], row.get("messages") or []
+    if traces:
+        return text_digest(max(traces, key=lambda each: each["score"] if each["score"] is not None else -1.0)["text"])
+    return text_digest(messages[-1]["content"]) if messages else ""
+
+
+def text_digest(text: str | None) -> str:
+    """Return the SHA-256 of a text in UTF-8, as hexadecimal digits. None is treated as an empty text."""
+    return hashlib.sha256((text or "").encode("utf-8", "backslashreplace")).hexdigest()
+
+
 def flagged_ids(run: Path) -> frozenset[str]:
     """Return the ids of the records that a person has flagged in ``beam view``. ``run`` is the run folder.
 
@@ -153,7 +184,7 @@ def _mark(fields: dict[str, Any]) -> Mark:
     type.
     """
     mark = Mark(**{**fields, "tags": tuple(fields["tags"])})
-    texts = (mark.id, mark.trace, mark.note, mark.at, *mark.tags)
+    texts = (mark.id, mark.trace, mark.note, mark.at, mark.set, *mark.tags)
     if not all(isinstance(each, str) for each in texts) or not isinstance(mark.flagged, bool):
-        raise TypeError("'flagged' must be true or false, and id, trace, note, at and all tags must be texts")
+        raise TypeError("'flagged' must be true or false, and id, trace, note, at, set and all tags must be texts")
     return mark

@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from groundtrace.publishing.reading import InspectError
-from groundtrace.publishing.view.reviews import FILE, MAX_NOTE_CHARS, MAX_TAGS, Mark, Reviews
+from groundtrace.publishing.view.reviews import FILE, MAX_NOTE_CHARS, MAX_TAGS, Mark, Reviews, seen_trace, text_digest
 from groundtrace.schemas.safe_files import UnsafeFile
 
 ODD = "\ud83d <script>\u2028 'x'"
@@ -118,3 +119,33 @@ def test_the_run_folder_of_the_marks_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "run").symlink_to("disk")
     Reviews(tmp_path / "run").keep(Mark("a", flagged=True))
     assert (tmp_path / "disk" / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("mark", "is_about"),
+    [
+        (Mark("a", "t1", set="sft"), True),
+        (Mark("a", "t2", set="sft"), False),
+        (Mark("a", "t1", set="rejected"), False),
+        (Mark("a", "", set="rl"), False),
+        (Mark("a", "t1"), True),
+        (Mark("a", "t2"), False),
+        (Mark("a"), True),
+    ],
+)
+def test_a_mark_knows_whether_the_present_row_is_the_one_that_was_marked(mark: Mark, is_about: bool) -> None:
+    assert mark.is_about("sft", "t1") is is_about
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"messages": [{"content": "question"}, {"content": "trace"}]}, "trace"),
+        ({"messages": [{"content": "question"}, {"content": None}]}, ""),
+        ({"traces": [{"score": None, "text": "a"}, {"score": 0.5, "text": "b"}, {"score": 0.5, "text": "c"}]}, "b"),
+        ({"traces": None, "messages": None}, None),
+        ({}, None),
+    ],
+)
+def test_the_seen_trace_is_the_one_that_the_page_shows_first(row: dict[str, Any], text: str | None) -> None:
+    assert seen_trace(row) == ("" if text is None else text_digest(text))
