@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def export_view(
             raise InspectError(f"the folder of --export {folder} is not empty: choose a new folder")
         with _removed_if_changed(folder, made, check_runs):
             (folder / "images").mkdir()
-            marks = {row["id"]: {"mark": asdict(reviews.of(row["id"]))} for row in found}
+            marks = {row["id"]: {"mark": rows.shown_mark(reviews.of(row["id"]))} for row in found}
             records = {row["id"]: _record(row, rows, images, folder) | marks[row["id"]] for row in found}
             data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)
             (folder / "data.js").write_text(f"const VIEW_COPY = {data};\n", "utf-8")

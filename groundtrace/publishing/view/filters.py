@@ -21,8 +21,9 @@ OPENING = "opening"
 """The parameter with which a page names the opening of the run from which it has its rows."""
 OF_ADDRESS = ("offset", "limit", "id", "view", OPENING)
 """The parameters in the address of a page that are neither filters nor the sort order."""
-FLAG, TAGS, NOTED = "flagged", "tags", "has a note"
-"""The names of the columns that hold a reviewer's flag and tags, and whether the reviewer has written a note."""
+FLAG, TAGS, NOTED, OUTDATED = "flagged", "tags", "has a note", "changed since its mark"
+"""The names of the columns that hold a reviewer's flag and tags, whether the reviewer has written a note, and whether
+the row has changed since the reviewer set them."""
 MARK_WORDS = "words of the mark"
 """The name of the column with the tags and the note in lower case, in which a search looks."""
 NO_VALUE = ""

@@ -11,6 +11,12 @@ function review(record) {
     element("p", { class: "muted", id: "kept" }, record.mark.at ? `kept ${record.mark.at}` : ""));
 }
 
+// The line which says that the mark was set on another version of the row. It is hidden if the mark is about this row.
+function outdated(record) {
+  const keep = element("button", { type: "button", onclick: () => mark([record], {}) }, "keep for this row");
+  return element("p", { class: "outdated t", id: "outdated", role: "status", hidden: !record.mark.outdated }, record.mark.outdated, " ", COPY ? null : keep);
+}
+
 // A field of the mark, and below it a line that says if its text is not kept. The browser stores a text that is not kept,
 // so that the field has the text again after the page was reloaded.
 function field(record, name, control, textOf, valueOf) {
@@ -44,16 +50,16 @@ function mark(records, changes) {
 async function keepMark(records, changes) {
   if (COPY) return null;
   try {
-    const traces = Object.fromEntries(records.filter(each => each.traces && each.traces[0]).map(each => [each.id, each.traces[0].sha256]));
-    const kept = await fetched("/api/mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: records.map(each => each.id), traces, ...changes }) });
+    const kept = await fetched("/api/mark", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids: records.map(each => each.id), ...changes }) });
     for (const each of kept) {
       if (current && current.id === each.id) {
-        current.mark = each;
+        current.mark = { ...each, outdated: "" };  // a change sets the whole mark on the present row
+        byId("outdated").hidden = true;
         byId("kept").textContent = `kept ${each.at}`;
         byId("flag").textContent = each.flagged ? "flagged" : "flag";
         byId("flag").setAttribute("aria-pressed", String(each.flagged));
       }
-      for (const row of shown.rows) if (row.id === each.id) Object.assign(row, { flagged: each.flagged, tags: each.tags.join(", "), "has a note": each.note !== "" });
+      for (const row of shown.rows) if (row.id === each.id) Object.assign(row, { flagged: each.flagged, tags: each.tags.join(", "), "has a note": each.note !== "", "changed since its mark": false });
     }
     showList(state());
     trouble(null);

@@ -106,7 +106,7 @@ function verdicts(trace, floors = run.floors) {
 }
 
 function right(record) {
-  const parts = [];
+  const parts = [outdated(record)];
   const asked = [element("p", { class: "question t" }, record.question || "(no question)")];
   if (record.choices.length) asked.push(element("ol", { type: "A" }, ...record.choices.map(each => element("li", { class: "t" }, each))));
   asked.push(element("p", {}, element("span", { class: "muted" }, "gold answer "), element("b", { class: "t" }, record.answer ?? "–"), record.answer_type ? element("span", { class: "muted" }, ` (${record.answer_type})`) : null));

@@ -53,6 +53,20 @@ class Mark:
         """
         return self.set in ("", set_name) and self.trace in ("", trace)
 
+    def outdated(self, set_name: str, trace: str) -> str:
+        """Return a sentence for the reviewer if the mark was set on another version of the record's row; else "".
+
+        ``set_name`` and ``trace`` are those of the present row, as in :meth:`is_about`. An empty mark is about no row.
+        """
+        parts = {"flag": self.flagged, "tags": self.tags, "note": self.note}
+        held = [f"the {name}" for name, value in parts.items() if value]
+        if not held or self.is_about(set_name, trace):
+            return ""
+        named = " and ".join([", ".join(held[:-1]), held[-1]] if len(held) > 1 else held)
+        verb = "were" if len(held) > 1 or self.tags else "was"
+        then = "had another trace" if self.set in ("", set_name) else f"was in {self.set}"
+        return f"{named.capitalize()} {verb} set on another version of this row, which {then}."
+
     @property
     def tags_text(self) -> str:
         """Return the tags of the record as one text, separated by commas; "" if the record has no tags."""
@@ -94,12 +108,13 @@ class Reviews:
         """Return the mark (flag, tags and note) of the record with this id; an empty mark if it has none."""
         return self._marks.get(record_id) or Mark(record_id)
 
-    def change(self, record_id: str, trace: str, changes: Mapping[str, Any]) -> Mark:
+    def change(self, record_id: str, changes: Mapping[str, Any], set_name: str, trace: str) -> Mark:
         """Change the flag, the tags or the note of a record, and return the mark with the time of the change.
 
-        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed. ``trace``
-        is the SHA-256 of the trace that the person saw; if it is "", the SHA-256 of the present mark is kept. Raises
-        ValueError or TypeError for a value of the wrong type, and the errors of :meth:`keep`.
+        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
+        ``set_name`` and ``trace`` are the set of the record's row and the SHA-256 of its trace. The whole mark is then
+        about this row, also the values that are not changed. Raises ValueError or TypeError for a value of the wrong
+        type, and the errors of :meth:`keep`.
         """
         self._refuse_copy()
         with self._lock, locked(self._run, FILE) as opened:
@@ -112,7 +127,7 @@ class Reviews:
                     'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a '
                     "text"
                 )
-            return self._write(opened, Mark(record_id, trace or mark.trace, flagged, tuple(tags), note))
+            return self._write(opened, Mark(record_id, trace, flagged, tuple(tags), note, set=set_name))
 
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.

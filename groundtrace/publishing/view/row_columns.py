@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from groundtrace.grading.responses.response import parse_points
 from groundtrace.publishing.reading import SHARDS, columns_of
-from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, OF_ADDRESS, TAGS, Dimension
+from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, OF_ADDRESS, OUTDATED, TAGS, Dimension
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.storage.views import quoted_name, quoted_path
@@ -153,7 +153,7 @@ _FILE = "path of the shard"
 """The name of the column in which DuckDB writes the path of each row's shard. DuckDB's own name for it is ``filename``,
 which a column of the user may have.
 """
-_RESERVED = ("n", *OF_ADDRESS, FLAG, TAGS, NOTED, MARK_WORDS, THERE, CHANGE, DIFFERENCE)
+_RESERVED = ("n", *OF_ADDRESS, FLAG, TAGS, NOTED, OUTDATED, MARK_WORDS, THERE, CHANGE, DIFFERENCE)
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 """The trace with the highest score; the first one if several traces have it; null without traces."""
@@ -207,7 +207,7 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
         if name in hidden:
             continue
         is_number = kind == "DOUBLE"
-        if name not in (FLAG, TAGS, NOTED):
+        if name not in (FLAG, TAGS, NOTED, OUTDATED):
             column = quoted_name(name)
             (distinct, filled) = db.execute(
                 f"SELECT count(DISTINCT {column}), count({column}) FROM rows"

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.reading import CLOSED, SHARDS, InspectError, one_line, read_summary
 from groundtrace.publishing.view.audit_estimate import KEPT
-from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, TAGS, Dimension, Filters
+from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, OUTDATED, TAGS, Dimension, Filters
 from groundtrace.publishing.view.opened_run import OpenedRun
 from groundtrace.publishing.view.reviews import Mark
 from groundtrace.publishing.view.row_columns import (
@@ -25,6 +25,7 @@ from groundtrace.publishing.view.row_columns import (
     dimensions_of,
     selections,
 )
+from groundtrace.publishing.view.row_traces import seen_traces
 from groundtrace.storage.views import quoted_name
 
 BINS = 20
@@ -72,13 +73,15 @@ class ViewedRows:
         self._opened = OpenedRun(run)  # before the files are read: a run that is replaced meanwhile is noticed
         self.summary = read_summary(run)
         self._writing = threading.Lock()
+        self._seen = dict[str, tuple[str, str]]()
         self._db = duckdb.connect(":memory:", config=CLOSED | {"memory_limit": MEMORY, "temp_directory": ""})
         try:
             found = selections(run, self._db)
             self._db.execute("CREATE TABLE loaded AS " + (" UNION ALL BY NAME ".join(found) or NO_ROWS))
             self._db.execute(
                 "CREATE TABLE rows AS SELECT row_number() OVER (ORDER BY part, file, file_row) - 1 AS n, *, "
-                f'false AS "{FLAG}", \'\' AS "{TAGS}", false AS "{NOTED}", \'\' AS "{MARK_WORDS}" '
+                f'false AS "{FLAG}", \'\' AS "{TAGS}", false AS "{NOTED}", false AS "{OUTDATED}", '
+                f"'' AS \"{MARK_WORDS}\" "
                 "FROM loaded ORDER BY n"
             )
             self._db.execute("DROP TABLE loaded")
@@ -232,13 +235,44 @@ class ViewedRows:
             found = cursor.execute('SELECT "set", file, file_row FROM rows WHERE n = ?', [n]).fetchone()
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
 
+    def seen(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return for each id of a record the set of its row, and the SHA-256 of the trace that the page shows first.
+
+        The SHA-256 is "" for a row without a trace. Ids that the run does not have are left out. Raises InspectError if
+        a shard cannot be read. The results are kept, so the trace of a row is read only once.
+        """
+        wanted = list(dict.fromkeys(ids))
+        query = """SELECT id, "set", file, file_row FROM rows WHERE id IN (SELECT unnest(?::VARCHAR[]))
+            ORDER BY n DESC"""  # of rows with the same id, the first one is the last item, which the dict keeps
+        with self._db.cursor() as cursor:
+            found = cursor.execute(query, [[each for each in wanted if each not in self._seen]]).fetchall()
+        places = {row_id: (set_name, (Path(file), row)) for row_id, set_name, file, row in found}
+        digests = seen_traces(place for _, place in places.values())
+        self._seen |= {row_id: (set_name, digests[place]) for row_id, (set_name, place) in places.items()}
+        return {each: self._seen[each] for each in wanted if each in self._seen}
+
     def mark(self, marks: Iterable[Mark]) -> None:
-        """Set the marks (flag, tags and note) of records, so that a page can filter by them and search in them."""
+        """Set the marks (flag, tags and note) of records, so that a page can filter by them and search in them.
+
+        Raises InspectError if the trace of a marked row cannot be read.
+        """
+        query = f"""UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ?, "{NOTED}" = ?, "{OUTDATED}" = ?,
+            "{MARK_WORDS}" = lower(?) WHERE id = ?"""
+        marked = {mark.id: mark for mark in marks}
+        seen = self.seen(marked)
         with self._writing, self._db.cursor() as cursor:
-            query = f'UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ?, "{NOTED}" = ?, "{MARK_WORDS}" = lower(?) WHERE id = ?'
-            for mark in marks:
-                words = f"{mark.tags_text}\n{mark.note}"
-                cursor.execute(query, [mark.flagged, mark.tags_text, bool(mark.note), words, mark.id])
+            for row_id in seen:
+                mark = marked[row_id]
+                words, outdated = f"{mark.tags_text}\n{mark.note}", bool(mark.outdated(*seen[row_id]))
+                cursor.execute(query, [mark.flagged, mark.tags_text, bool(mark.note), outdated, words, row_id])
+
+    def shown_mark(self, mark: Mark) -> dict[str, Any]:
+        """Return a mark as the page shows it, ready for JSON.
+
+        ``outdated`` is a sentence if the mark was set on another version of the row; else "".
+        """
+        seen = self.seen([mark.id])
+        return asdict(mark) | {"outdated": mark.outdated(*seen[mark.id]) if mark.id in seen else ""}
 
     @contextmanager
     def _found(self, filters: Filters) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, list[Any]]]:

@@ -6,7 +6,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -43,11 +43,18 @@ _CHANGED = ("flagged", "tags", "note")
 """The keys of a request that change the marks of records."""
 
 
+def _check_known(ids: Iterable[str], known: Container[str]) -> None:
+    """Raise ValueError if the run has no record with one of these ids."""
+    for each in ids:
+        if each not in known:
+            raise ValueError(f"the run has no record {each!r}: send the id of a record of this run")
+
+
 def _check_keys(asked: Mapping[str, Any]) -> None:
     """Raise ValueError if a request to mark records has an unknown key, or lacks the key ``ids``."""
-    if unknown := asked.keys() - {"ids", "traces", *_CHANGED}:
+    if unknown := asked.keys() - {"ids", *_CHANGED}:
         raise ValueError(
-            f"the request has unknown keys ({', '.join(sorted(unknown))}): use only ids, traces, {', '.join(_CHANGED)}"
+            f"the request has unknown keys ({', '.join(sorted(unknown))}): use only ids, {', '.join(_CHANGED)}"
         )
     if "ids" not in asked:
         raise ValueError("the request has no key ids: add it, with a list of the ids of records")
@@ -216,7 +223,8 @@ class ViewServer:
 
         The JSON has these additional fields: ``n`` is the index of the record's row in the run. ``position`` is the
         place (from 1) among the rows that pass the filters, ``total`` is the number of these rows, and ``before`` and
-        ``after`` are the ids of the neighbours. ``mark`` holds the flag, the tags and the note that a person set.
+        ``after`` are the ids of the neighbours. ``mark`` holds the flag, the tags and the note that a person set
+        (:meth:`groundtrace.publishing.view.rows.ViewedRows.shown_mark`).
         ``other`` is the same record in the second run; None if there is no second run, or if it lacks this record.
         Raises HTTPNotFound for an unknown record.
         """
@@ -229,7 +237,8 @@ class ViewServer:
         position, total, before, after = await apart(lambda: self._rows.neighbours(filters, n))
         found = record | {"n": n, "position": position, "total": total, "before": before, "after": after}
         found["other"] = None if self._other is None else await apart(lambda: self._elsewhere(record_id))
-        return json_response(found | {"mark": asdict(self._reviews.of(record["id"]))})
+        mark = self._reviews.of(record["id"])
+        return json_response(found | {"mark": await apart(lambda: self._rows.shown_mark(mark))})
 
     async def _get_replies(self, request: web.Request) -> web.Response:
         """Return the model replies with which a record was made. Raises HTTPNotFound for an unknown record."""
@@ -291,24 +300,20 @@ class ViewServer:
         try:
             asked = await request.json()
             _check_keys(asked)
-            ids, traces = list(asked["ids"]), dict(asked.get("traces", {}))
+            ids = list(asked["ids"])
             changes = {name: asked[name] for name in _CHANGED if name in asked}
             if len(ids) > MAX_MARKED:
                 raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED} in one request")
-            self._check_known(ids)
-            kept = await apart(lambda: [self._reviews.change(i, str(traces.get(i, "")), changes) for i in ids])
+            seen = await apart(lambda: self._rows.seen(ids))
+            _check_known(ids, seen)
+            self.check_runs()  # the traces must be those of the rows that the page shows
+            kept = await apart(lambda: [self._reviews.change(each, changes, *seen[each]) for each in ids])
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
         await apart(lambda: self._rows.mark(kept))
         return json_response([asdict(each) for each in kept])
-
-    def _check_known(self, ids: Iterable[str]) -> None:
-        """Raise ValueError if the run has no record with one of these ids."""
-        for each in ids:
-            if self._rows.number_of(each) is None:
-                raise ValueError(f"the run has no record {each!r}: send the id of a record of this run")
 
     def _filters(self, request: web.Request) -> Filters:
         """Return the filters in the address of a request.

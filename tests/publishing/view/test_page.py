@@ -464,6 +464,24 @@ def test_a_closed_record_gives_the_focus_back_to_its_row(page: Page, view: str) 
     assert page.page.evaluate("current.id == shown.rows[1].id")
 
 
+def test_a_mark_of_another_version_of_its_row_says_so_until_it_is_kept(
+    browser: Any, folder: Path, serve: Callable[..., str]
+) -> None:
+    Reviews(folder).keep(Mark("row-00", "of another trace", True, note="look", set="sft"))
+    page = Page(browser.new_page(), serve(folder))
+    page.page.goto(f"{page.address}&changed%20since%20its%20mark=true")
+    page.wait("shown.total == 1 && shown.rows[0].id == 'row-00'")
+    page.page.click(".card")
+    page.page.wait_for_selector("#outdated:visible")
+    said = "The flag and the note were set on another version of this row, which had another trace."
+    assert page.page.inner_text("#outdated") == f"{said} keep for this row"
+    page.page.click("#outdated button")
+    page.page.wait_for_selector("#outdated", state="hidden")
+    mark = Reviews(folder).of("row-00")
+    assert (mark.flagged, mark.note, len(mark.trace)) == (True, "look", 64)
+    page.page.close()
+
+
 def test_all_filtered_records_are_flagged_at_once(page: Page, folder: Path) -> None:
     page.page.goto(page.address.partition("?")[0] + "?set=rejected")
     page.wait("shown.total == 20")

@@ -10,6 +10,8 @@ from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.reviews import FILE, MAX_NOTE_CHARS, MAX_TAGS, Mark, Reviews, seen_trace, text_digest
 from groundtrace.schemas.safe_files import UnsafeFile
 
+SEEN = "sft", "t1"
+"""The set and the SHA-256 of the trace of a row."""
 ODD = "\ud83d <script>\u2028 'x'"
 
 
@@ -41,14 +43,14 @@ def test_a_line_that_a_kill_cut_is_passed_over_and_the_next_one_is_whole(tmp_pat
 
 def test_two_processes_change_the_mark_of_one_record(tmp_path: Path) -> None:
     first, second = Reviews(tmp_path), Reviews(tmp_path)
-    first.change("a", "t1", {"flagged": True})
-    mark = second.change("a", "", {"tags": ["dark"]})
-    assert (mark.trace, mark.flagged, mark.tags) == ("t1", True, ("dark",))
-    first.change("a", "", {"note": "look"})
-    second.change("b", "", {"flagged": True})
-    first.change("a", "", {"note": "look again"})
-    assert first.change("b", "", {"tags": ["odd"]}).flagged
-    second.change("a", "", {})
+    first.change("a", {"flagged": True}, "rejected", "t0")
+    mark = second.change("a", {"tags": ["dark"]}, *SEEN)
+    assert (mark.set, mark.trace, mark.flagged, mark.tags) == (*SEEN, True, ("dark",))
+    first.change("a", {"note": "look"}, *SEEN)
+    second.change("b", {"flagged": True}, *SEEN)
+    first.change("a", {"note": "look again"}, *SEEN)
+    assert first.change("b", {"tags": ["odd"]}, *SEEN).flagged
+    second.change("a", {}, *SEEN)
     assert second.of("a").note == "look again" and second.of("b").tags == ("odd",)
 
 
@@ -135,6 +137,26 @@ def test_the_run_folder_of_the_marks_may_be_a_link(tmp_path: Path) -> None:
 )
 def test_a_mark_knows_whether_the_present_row_is_the_one_that_was_marked(mark: Mark, is_about: bool) -> None:
     assert mark.is_about("sft", "t1") is is_about
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (Mark("a", "t1", flagged=True, note="look", set="sft"), ""),
+        (Mark("a", "t2", set="sft"), ""),
+        (Mark("a", "t2", note="look"), "The note was set on another version of this row, which had another trace."),
+        (
+            Mark("a", "t2", True, ("dark",), "look", set="rejected"),
+            "The flag, the tags and the note were set on another version of this row, which was in rejected.",
+        ),
+        (
+            Mark("a", "t1", tags=("dark",), set="rl"),
+            "The tags were set on another version of this row, which was in rl.",
+        ),
+    ],
+)
+def test_a_mark_of_another_version_of_its_row_says_so(mark: Mark, said: str) -> None:
+    assert mark.outdated("sft", "t1") == said
 
 
 @pytest.mark.parametrize(

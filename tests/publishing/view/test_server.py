@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from groundtrace.publishing.reading import InspectError
-from groundtrace.publishing.view.filters import Filters
+from groundtrace.publishing.view.filters import OUTDATED, Filters
 from groundtrace.publishing.view.guard import HEADERS, Guard
 from groundtrace.publishing.view.images import NoImage, RowImages
 from groundtrace.publishing.view.replays import Replays
@@ -21,6 +21,9 @@ from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
 from groundtrace.vision.media import MediaStore
 
+from .viewed import sft_row, write_run
+
+TRACE: dict[str, Any] = {"text": "", "answer": "1", "score": 0.5, "verdicts": []}
 Client = TestClient[web.Request, web.Application]
 Use = Callable[[Client, Guard], Awaitable[Any]]
 
@@ -202,12 +205,44 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
             assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
         for wrong, said in (
             ({}, "the request has no key ids: add it"),
-            ({**body, "flag": True}, "the request has unknown keys (flag): use only ids, tra"),
+            ({**body, "flag": True}, "the request has unknown keys (flag): use only ids, fla"),
         ):
             response = await client.post("/api/mark", json=wrong, headers={"Origin": origin})
             assert response.status == 400 and said in await response.text()
 
     served(work)
+
+
+def test_a_mark_of_a_row_that_has_changed_is_shown_as_such_and_can_be_filtered(run: Path, tmp_path: Path) -> None:
+    """Flags that were set in the list, too, and those of rows that moved to another set."""
+    ids, rejected = ["moved", "changed", "same"], {"stage": "verify", "reason": "low_score", "media": []}
+    first = write_run(tmp_path / "run", run, {"sft": [sft_row(each) for each in ids]})
+    moved = rejected | {"id": "moved", "traces": [TRACE | {"text": sft_row("x")["messages"][-1]["content"]}]}
+    sets = {"sft": [sft_row("same"), sft_row("changed", trace="<answer>2</answer>")], "rejected": [moved]}
+    second = write_run(tmp_path / "again", run, sets)
+
+    async def marked(folder: Path, changed: list[str]) -> tuple[list[str], dict[str, str]]:
+        rows, guard, reviews = ViewedRows(folder), Guard(), Reviews(folder)
+        rows.mark(reviews)
+        images = RowImages(MediaStore("", str(folder), cache_bytes=0))
+        async with TestClient(TestServer(ViewServer(folder, rows, images, reviews, guard).app())) as client:
+            await enter(client, guard)
+            headers = {"Origin": f"http://{client.host}:{client.port}"}
+            if changed:
+                response = await client.post("/api/mark", json={"ids": changed, "flagged": True}, headers=headers)
+                assert response.status == 200
+            found = await (await client.get("/api/rows", params={OUTDATED: "true"})).json()
+            records = [await (await client.get("/api/record", params={"id": each})).json() for each in ids]
+        rows.close()
+        return [row["id"] for row in found["rows"]], {each["id"]: each["mark"]["outdated"] for each in records}
+
+    assert asyncio.run(marked(first, ids)) == ([], dict.fromkeys(ids, ""))
+    shutil.copytree(first / "reviews", second / "reviews")
+    outdated, said = asyncio.run(marked(second, []))
+    assert outdated == ["changed", "moved"] and said["same"] == ""
+    assert said["moved"] == "The flag was set on another version of this row, which was in sft."
+    assert said["changed"] == "The flag was set on another version of this row, which had another trace."
+    assert asyncio.run(marked(second, ["moved"]))[0] == ["changed"]
 
 
 def test_without_an_audit_there_are_no_routes_of_one(served: Callable[[Use], Any]) -> None:
