@@ -115,6 +115,7 @@ class ViewServer:
         for path, (name, kind) in _STATIC.items():
             app.router.add_get(path, page_file(name, kind))
         app.router.add_get("/api/run", self._get_run)
+        app.router.add_get("/api/changed", self._get_changed)
         app.router.add_get("/api/rows", self._get_rows)
         app.router.add_get("/api/counts", self._get_counts)
         app.router.add_get("/api/ids", self._get_ids)
@@ -167,6 +168,14 @@ class ViewServer:
         except (RunChanged, UnsafeFile):
             return False
         return True
+
+    async def _get_changed(self, _: web.Request) -> web.Response:
+        """Return an empty response. A page that is open asks again and again whether its run has changed.
+
+        The answer is the status: :meth:`_check_runs` refuses the request (410) if a run has changed. It reads only the
+        sizes and times of the files, and no shard.
+        """
+        return web.Response(status=204)
 
     async def _get_run(self, _: web.Request) -> web.Response:
         return json_response(self.about() | {OPENING: self._opening})

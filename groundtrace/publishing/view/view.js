@@ -44,6 +44,18 @@ function settingsText(other) {
   return parts.length ? `settings that differ, ${run.name} → ${other.name}: ${parts.join(", ")}` : "no setting differs";
 }
 
+const LOOK_EVERY_MS = 5000;
+
+// Asks the server whether the run was changed, while the page is seen. If it was, the page shows the error.
+async function look() {
+  if (document.hidden || ended) return;
+  try {
+    await answered("/api/changed");
+  } catch {
+    // a changed run is shown already; other errors, such as those of an ended server, appear with the next request
+  }
+}
+
 async function start() {
   try {
     run = await fetched("/api/run");
@@ -78,6 +90,9 @@ async function start() {
   document.addEventListener("keydown", onKey);
   window.addEventListener(COPY ? "hashchange" : "popstate", show);
   await show();
+  if (COPY) return;
+  setInterval(look, LOOK_EVERY_MS);
+  document.addEventListener("visibilitychange", look);
 }
 
 window.addEventListener("DOMContentLoaded", start);

@@ -442,6 +442,24 @@ def test_a_page_of_an_earlier_reading_of_the_run_gets_nothing(page: Page) -> Non
     assert "was changed after this page had been loaded: reload this page" in page.page.inner_text("#record-trouble")
 
 
+def test_an_open_page_notices_by_itself_that_its_run_was_changed(page: Page, folder: Path) -> None:
+    def asked() -> int:
+        return sum("/api/changed" in url for url in page.requested)
+
+    page.page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    before = asked()
+    page.page.evaluate("look()")
+    assert asked() == before
+    page.page.evaluate("delete document.hidden")
+    summary = folder / "run.json"
+    summary.write_text(summary.read_text("utf-8") + "\n", "utf-8")  # as a repeated run does
+    page.page.wait_for_selector("#trouble:visible")
+    assert "was changed" in page.page.inner_text("#trouble")
+    before, last = asked(), before
+    page.page.evaluate("look()")
+    assert last < asked() == before
+
+
 @pytest.mark.parametrize("view", ["", "view=table"])
 def test_a_closed_record_gives_the_focus_back_to_its_row(page: Page, view: str) -> None:
     page.page.goto(page.address.partition("?")[0] + "?" + view)

@@ -82,8 +82,9 @@ def test_a_repeated_run_is_not_mixed_with_the_rows_that_were_read(served: Callab
         text = summary.read_text("utf-8")
         summary.write_text(text, "utf-8")  # the same run, for example fetched again from a store
         assert (await client.get("/api/rows")).status == 200
+        assert (await client.get("/api/changed")).status == 204
         rewrite_shard(tmp_path / "run")
-        for path in ("/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
+        for path in ("/api/changed", "/api/rows", "/api/record?id=x", "/image/0/images/0", "/thumbnail/0"):
             response = await client.get(path)
             assert response.status == 410, path
             assert "was changed after `beam view` had read it: reload this page" in await response.text()
