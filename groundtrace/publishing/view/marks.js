@@ -17,10 +17,26 @@ function outdated(record) {
   return element("p", { class: "outdated t", id: "outdated", role: "status", hidden: !record.mark.outdated }, record.mark.outdated, " ", COPY ? null : keep);
 }
 
+const NOT_KEPT = "not kept";  // the beginning of the names under which the browser stores typed texts
+
+// The typed texts of a field that are not kept, each with the id of its record.
+const notKept = field => Object.entries(sessionStorage).filter(([key]) => key.startsWith(`["${NOT_KEPT}"`)).map(([key, typed]) => [...JSON.parse(key), typed])
+  .filter(([, path, , name]) => path === run.path && name === field).map(([, , id, , typed]) => [id, typed]).sort();
+
+// Names above the list the records with a text that is not kept: after a reload, its field is seen only in its record.
+function showNotKept() {
+  const link = ([id, typed]) => element("a", { href: `?${new URLSearchParams({ id })}`, title: typed, onclick: event => { event.preventDefault(); open(id); } }, id);
+  const parts = Object.entries({ note: ["note is", "notes are"], tags: ["list of tags is", "lists of tags are"] }).flatMap(([name, [one, many]]) => {
+    const found = COPY ? [] : notKept(name);
+    return found.length ? [`${found.length} ${found.length === 1 ? one : many} not kept: `, ...found.flatMap((each, index) => [index ? ", " : "", link(each)]), " "] : [];
+  });
+  byId("not-kept").replaceChildren(...parts);
+}
+
 // A field of the mark, and below it a line that says if its text is not kept. The browser stores a text that is not kept,
 // so that the field has the text again after the page was reloaded.
 function field(record, name, control, textOf, valueOf) {
-  const key = JSON.stringify(["not kept", run.path, record.id, name]);
+  const key = JSON.stringify([NOT_KEPT, run.path, record.id, name]);
   const line = element("p", { class: "unkept t", role: "status", "data-of": name });
   const say = words => line.replaceChildren(...(words ? [words, " ", element("button", { type: "button", onclick: keep }, "keep")] : []));
   const keep = async () => {
@@ -29,6 +45,7 @@ function field(record, name, control, textOf, valueOf) {
     if (error) sessionStorage.setItem(key, control.value);
     else if (control.value === sent) sessionStorage.removeItem(key);
     say(error ? `not kept: ${error.message}` : "");
+    showNotKept();
   };
   const typed = sessionStorage.getItem(key);
   control.value = typed ?? textOf();

@@ -54,6 +54,7 @@ function showList(now) {
   const isTable = now.get("view") === "table";
   byId("layout").textContent = isTable ? "grid" : "table";
   byId("count").textContent = `${shown.total.toLocaleString("en")} of ${run.rows.toLocaleString("en")} records`;
+  showNotKept();
   showChips(now);
   const focused = document.activeElement;
   const hadFocus = byId("rows").contains(focused);

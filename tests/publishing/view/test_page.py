@@ -396,7 +396,10 @@ def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, fold
     page.page.press("input[aria-label^=tags]", "Tab")
     page.wait("current.mark.tags.length == 1")
     page.page.fill("textarea", "look <b>again</b>")  # the focus stays in the field, so nothing is sent yet
-    page.page.reload()
+    page.page.goto(page.page.url.partition("?")[0])
+    page.wait("document.querySelectorAll('#not-kept a').length == 1")
+    assert page.page.inner_text("#not-kept") == f"1 note is not kept: {record_id}"
+    page.page.click("#not-kept a")
     page.page.wait_for_selector(".unkept:has-text('not kept yet')")
     assert page.page.evaluate("document.querySelectorAll('.unkept:not(:empty)').length") == 1
     assert page.page.input_value("textarea") == "look <b>again</b>" and not page.page.is_visible("#kept")
@@ -404,6 +407,7 @@ def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, fold
     page.wait("current.mark.note == 'look <b>again</b>'")
     page.wait("document.querySelectorAll('.unkept:not(:empty)').length == 0 && sessionStorage.length == 0")
     assert Reviews(folder).of(record_id).note == "look <b>again</b>"
+    assert page.page.inner_text("#not-kept") == ""
 
 
 def test_a_page_of_a_changed_run_keeps_its_address_and_can_be_reloaded(page: Page, folder: Path) -> None:
