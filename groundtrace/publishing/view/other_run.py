@@ -4,19 +4,22 @@ A record has the same id in both runs if both read the same input. The columns o
 the viewed run, so that a page can filter and sort by them.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 from groundtrace.publishing.view.row_columns import CHANGE, DIFFERENCE, THERE
-from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.publishing.view.rows import Outcome, ViewedRows
 
 ABSENT, SAME = "absent", "none"
 OTHER_REASON = "other reason"
 """The change of a record that both runs rejected, but at different stages, for different reasons or by different
 scorers."""
+OTHER_TRACE = "other trace"
+"""The change of a record that ended alike in both runs, but whose shown traces differ."""
 MAX_SETTINGS = 5
 """The maximum number of settings that the top of the page names."""
 
@@ -26,12 +29,23 @@ class OtherRun:
     """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks.
 
     ``settings`` are the settings that differ, each as (name, value in the viewed run, value in the second run).
+    ``both`` is the number of ids that both runs have, and ``changes`` the number of these ids with each change.
     """
 
     run: Path
     rows: ViewedRows
     only_there: int
     settings: Sequence[tuple[str, str, str]] = ()
+    both: int = 0
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def moved(self) -> dict[str, int]:
+        """Return the number of ids with each change of the outcome, of the ids that both runs have.
+
+        These are the ids that ended elsewhere, as `beam diff` counts them.
+        """
+        return {change: count for change, count in self.changes.items() if change not in (SAME, OTHER_TRACE)}
 
     def titles(self, viewed: str) -> dict[str, str]:
         """Return the titles of the columns that compare the runs, with the names of the runs.
@@ -48,23 +62,36 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[t
     Return the second run. ``rows`` are the rows of the viewed run. ``run`` is the folder of the second run, and
     ``other`` holds the rows of the second run. ``settings`` are the settings that differ, as in :class:`OtherRun`.
     """
-    here = {outcome[0]: outcome[1:] for outcome in rows.outcomes()}
-    there = {outcome[0]: outcome[1:] for outcome in other.outcomes()}
-    are_scorers_known = all(any(scorer for *_, scorer in each.values()) for each in (here, there))
-    known = 3 if are_scorers_known else 2  # runs of earlier versions do not name the scorers
+    here, there = ({each.id: each for each in run_rows.outcomes()} for run_rows in (rows, other))
+    are_scorers_known = all(any(each.scorer for each in run.values()) for run in (here, there))
     columns: dict[str, list[str | float | None]] = {"id": [], THERE: [], CHANGE: [], DIFFERENCE: []}
-    for row_id, (side, score, *why) in here.items():
-        other_side, other_score, *other_why = there.get(row_id, (ABSENT, None, None, None, None))
-        reason = other_why[1]
-        difference = None if score is None or other_score is None else other_score - score
-        is_same = other_why[:known] == why[:known]
-        change = f"{side} → {other_side}" if other_side != side else SAME if is_same else OTHER_REASON
-        for name, value in zip(
-            columns, (row_id, f"{other_side}: {reason}" if reason else other_side, change, difference), strict=True
-        ):
+    changes = Counter[str]()
+    for row_id, before in here.items():
+        after = there.get(row_id)
+        change = f"{before.set} → {ABSENT}" if after is None else _change(before, after, are_scorers_known)
+        ended = ABSENT if after is None else f"{after.set}: {after.reason}" if after.reason else after.set
+        scores = before.score, None if after is None else after.score
+        difference = None if scores[0] is None or scores[1] is None else scores[1] - scores[0]
+        for name, value in zip(columns, (row_id, ended, change, difference), strict=True):
             columns[name].append(value)
+        changes[change] += after is not None
     types = (pa.string(), pa.string(), pa.string(), pa.float64())
     rows.add_columns(
         pa.table({name: pa.array(each, kind) for (name, each), kind in zip(columns.items(), types, strict=True)})
     )
-    return OtherRun(run, other, len(there.keys() - here.keys()), settings)
+    both = {change: count for change, count in changes.items() if count}
+    return OtherRun(run, other, len(there.keys() - here.keys()), settings, sum(both.values()), both)
+
+
+def _change(before: Outcome, after: Outcome, are_scorers_known: bool) -> str:
+    """Return how the outcome of a record changed from the viewed run to the second run.
+
+    The scorers of rejections are compared only if ``are_scorers_known``: runs of earlier versions do not name them.
+    """
+    if after.set != before.set:
+        return f"{before.set} → {after.set}"
+    if (after.stage, after.reason) != (before.stage, before.reason):
+        return OTHER_REASON
+    if are_scorers_known and after.scorer != before.scorer:
+        return OTHER_REASON
+    return SAME if after.trace == before.trace else OTHER_TRACE

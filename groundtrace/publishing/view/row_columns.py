@@ -30,6 +30,8 @@ TRACE_LENGTH = "trace characters"
 The shown trace is the kept trace of an SFT row, and the trace of a rejected record whose score is shown. An RL row has
 none.
 """
+TRACE_HASH = "trace hash"
+"""The name of the column with DuckDB's hash of the shown trace. It differs if the trace differs, and is not shown."""
 TRACE_POINTS = "trace points"
 """The name of the column with the number of points in the shown trace."""
 HAS_IMAGE = "has image"
@@ -46,7 +48,7 @@ MAX_SEARCHED_CHARS = 30_000
 MAX_WORDS_CHARS = 200_000
 """The maximum number of characters of one row in which a search looks."""
 NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id, '' AS question, '' AS answer,
-    '' AS detail, '' AS "input row", '' AS words, true AS "has image" WHERE false"""
+    '' AS detail, '' AS "input row", '' AS words, true AS "has image", 0::UBIGINT AS "trace hash" WHERE false"""
 """The SQL query of a table without rows, for a run without shards."""
 
 
@@ -95,6 +97,7 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
     columns |= {each: each if each in has else "NULL::VARCHAR" for each in _CORE_CLASSES}
     columns |= {each: f"{each}::DOUBLE" if each in has else "NULL::DOUBLE" for each in _CORE_NUMBERS}
     columns |= _scores_of(schema, source, db)
+    columns[TRACE_HASH] = f"hash({trace})" if trace else "NULL::UBIGINT"
     columns[TRACE_LENGTH] = f"length({trace})::DOUBLE" if trace else "NULL::DOUBLE"
     searched = [*texts.values(), *([trace] if trace and "traces" not in has else [])]
     searched += ["array_to_string(media_names, ' ')"] if "media_names" in has else []
@@ -201,7 +204,7 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     example a column with the authors of the questions. The columns of reviewers' marks are always included.
     """
     hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words"}
-    hidden |= {MARK_WORDS, HAS_IMAGE}
+    hidden |= {MARK_WORDS, HAS_IMAGE, TRACE_HASH}
     described = db.execute("DESCRIBE rows").fetchall()
     for name, kind, *_ in described:
         if name in hidden:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -21,6 +21,7 @@ from groundtrace.publishing.view.row_columns import (
     MAX_CLASSES,
     NO_ROWS,
     SCORE,
+    TRACE_HASH,
     TRACE_LENGTH,
     dimensions_of,
     selections,
@@ -40,6 +41,27 @@ class RowPlace:
     set: str
     file: Path
     row: int
+
+
+class Outcome(NamedTuple):
+    """Holds where a record ended.
+
+    Attributes:
+        id: the id of the record.
+        set: the set of its row.
+        score: the final score; None if the row has none.
+        stage, reason, scorer: the stage that rejected the record, the reason, and the scorer whose verdict led to the
+            rejection; None if the row does not have it.
+        trace: a number that differs if the shown trace differs; None if the row has no trace.
+    """
+
+    id: str
+    set: str
+    score: float | None
+    stage: str | None
+    reason: str | None
+    scorer: str | None
+    trace: int | None
 
 
 @dataclass(frozen=True)
@@ -103,19 +125,14 @@ class ViewedRows:
         self.dimensions = tuple(dimensions_of(self._db))
         self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
 
-    def outcomes(self) -> list[tuple[str, str, float | None, str | None, str | None, str | None]]:
-        """Return one tuple for each row, in the order of the run.
-
-        A tuple has six values: the record id, the set, the final score, the stage that rejected the record, the reason
-        of the rejection, and the scorer whose verdict led to it. Each of the last four values is None if the row does
-        not have it.
-        """
+    def outcomes(self) -> list[Outcome]:
+        """Return where each record ended, in the order of the run."""
         names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
-        wanted = (f"{SCORE}final", "stage", "reason", "rejected_by")
+        wanted = (f"{SCORE}final", "stage", "reason", "rejected_by", TRACE_HASH)
         columns = [quoted_name(each) if each in names else "NULL" for each in wanted]
         query = f'SELECT id, "set", {", ".join(columns)} FROM rows ORDER BY n'
         with self._db.cursor() as cursor:
-            return cursor.execute(query).fetchall()
+            return [Outcome(*each) for each in cursor.execute(query).fetchall()]
 
     def add_columns(self, values: pa.Table) -> None:
         """Add columns to the rows, so that a page can filter and sort by them.

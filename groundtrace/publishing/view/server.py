@@ -24,7 +24,7 @@ from groundtrace.publishing.view.filters import OF_ADDRESS, OPENING, BadFilter, 
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.opened_run import RunChanged
-from groundtrace.publishing.view.other_run import MAX_SETTINGS, OtherRun
+from groundtrace.publishing.view.other_run import MAX_SETTINGS, OTHER_TRACE, OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.replays import Replays
@@ -205,6 +205,7 @@ class ViewServer:
         summary = other.rows.summary
         about: dict[str, Any] = {"name": other.run.name, "path": str(other.run), "recipe": summary.recipe}
         left = max(len(other.settings) - MAX_SETTINGS, 0)
+        about |= {"both": other.both, "moved": other.moved, "retraced": other.changes.get(OTHER_TRACE, 0)}
         about |= {"settings": other.settings[:MAX_SETTINGS], "more_settings": left}
         return about | {"finished": summary.finished, "only_there": other.only_there, "floors": summary.floors}
 

@@ -37,6 +37,20 @@ function onKey(event) {
   } else if (key === "Enter" && event.target.tagName === "TR") open(shown.rows[event.target.dataset.index].id);
 }
 
+// The result of the comparison, as `beam diff` counts it. Each number of changed records is a link to them.
+function comparedWords(other) {
+  if (!other.both) return ["no id is in both runs"];
+  const link = (changes, words) => {
+    const to = new URLSearchParams(changes.map(each => ["change of set", each]));
+    return changes.length ? element("a", { href: `?${to}`, onclick: event => { event.preventDefault(); go(to); } }, words) : words;
+  };
+  const ids = count => `${count.toLocaleString("en")} id${count === 1 ? "" : "s"}`;
+  const moved = Object.values(other.moved).reduce((sum, each) => sum + each, 0);
+  const parts = [link(Object.keys(other.moved), `${moved.toLocaleString("en")} of ${ids(other.both)} ended elsewhere`)];
+  if (other.retraced) parts.push("; ", link(["other trace"], `${ids(other.retraced)} ended alike with another trace`));
+  return parts;
+}
+
 // The settings that differ, each with its value in this run and its value in the second run.
 function settingsText(other) {
   const parts = other.settings.map(([name, here, there]) => `${name}: ${here} → ${there}`);
@@ -68,7 +82,11 @@ async function start() {
   const since = run.other ? `; beside ${run.other.name}` + (run.other.only_there ? ` (${run.other.only_there.toLocaleString("en")} records only there)` : "") : "";
   byId("about").textContent = `${run.recipe}, ${run.finished.replace("T", " ").slice(0, 16)}${since}`;
   byId("settings").hidden = !run.other;
-  if (run.other) byId("settings").textContent = settingsText(run.other);
+  byId("compared").hidden = !run.other;
+  if (run.other) {
+    byId("compared").replaceChildren(...comparedWords(run.other));
+    byId("settings").textContent = settingsText(run.other);
+  }
   byId("sort").append(element("option", { value: "" }, "the run's order"), ...run.dimensions.map(each => element("option", { value: each.name }, titleOf(each.name))));
   byId("home").addEventListener("click", event => { event.preventDefault(); go(new URLSearchParams()); });
   byId("search").addEventListener("submit", event => { event.preventDefault(); changed(next => byId("q").value.trim() ? next.set("q", byId("q").value.trim()) : next.delete("q")); });

@@ -52,13 +52,15 @@ def test_each_record_has_its_outcome_in_both_runs(compared: tuple[ViewedRows, Ot
     _, page = rows.page(Filters(), 0, 10)
     assert {row["id"]: (row[THERE], row[CHANGE], row[DIFFERENCE]) for row in page} == {
         "same": ("sft", "none", 0.0),
-        "better": ("sft", "none", -0.25),
+        "better": ("sft", "other trace", -0.25),
         "won": ("rejected: a", "sft → rejected", None),
         "only here": ("absent", "sft → absent", None),
         "lost": ("sft", "rejected → sft", None),
         "still": ("rejected: a", "other reason", None),
     }
     assert [row["n"] for row in page] == list(range(6)) and other.only_there == 1
+    assert other.both == 5 and other.moved == {"sft → rejected": 1, "rejected → sft": 1, "other reason": 1}
+    assert other.changes["other trace"] == 1
 
 
 @pytest.mark.parametrize("is_named_there", [True, False])
@@ -81,6 +83,7 @@ def test_a_rejection_by_another_scorer_is_a_change(run: Path, tmp_path: Path, is
     ("state", "ids"),
     [
         ([(CHANGE, "sft → rejected")], ["won"]),
+        ([(CHANGE, "other trace")], ["better"]),
         ([(THERE, "rejected: a")], ["won", "still"]),
         ([(DIFFERENCE, "..-0.1")], ["better"]),
         ([("sort", DIFFERENCE), ("set", "sft")], ["better", "same", "won", "only here"]),

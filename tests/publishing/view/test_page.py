@@ -578,6 +578,13 @@ def test_a_second_run_is_shown_beside_the_first(
     page.page.goto(page.address)
     page.wait("shown.rows.length == 3")
     assert "beside old" in page.page.inner_text("#about")
+    assert page.page.inner_text("#compared") == "1 of 2 ids ended elsewhere; 1 id ended alike with another trace"
+    page.page.click("#compared a >> nth=1")
+    page.wait("shown.total == 1 && shown.rows[0].id == 'kept'")
+    page.page.click("#compared a >> nth=0")
+    page.wait("shown.total == 1 && shown.rows[0].id == 'won'")
+    page.page.click("#home")
+    page.wait("shown.total == 3")
     settings = page.page.inner_text("#settings")
     assert settings.startswith("settings that differ, new → old: other.s0: – → ") and "fetch('http" in settings
     assert "other.s4" in settings and settings.endswith(", and 2 more (beam diff lists them)")
