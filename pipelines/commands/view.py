@@ -5,6 +5,7 @@ instead of rows.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,8 @@ def _export(parsed: argparse.Namespace) -> None:
 
     opened, folder = open_rows(parsed.run, parsed.other), Path(parsed.export)
     filters = opened.filters(parsed.at)
+    for note in opened.unused(parsed.at):
+        say(f"beam: {note}", file=sys.stderr)
     run, rows, images, reviews = opened.run, opened.rows, opened.images, opened.reviews
     server = ViewServer(run, rows, images, reviews, Guard(), other=opened.other)
     count = export_view(server.about(), rows, images, reviews, filters, folder, server.check_runs)

@@ -4,7 +4,7 @@ import argparse
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import counted, say
+from groundtrace.schemas.text import counted, printable, say
 from groundtrace.storage.mirror import local_copy
 from groundtrace.vision.media import MediaStore
 
@@ -39,6 +39,8 @@ ENDING_S = 2.0
 LOOK_EVERY_S = 0.2
 PATIENCE = 5
 """If a changed run cannot be read, it is read again after this multiple of the time that the attempt took."""
+MAX_VALUES = 20
+"""The maximum number of values of a column that a note to the user names."""
 MAX_ADDRESS_BYTES = 2**20
 """The maximum length of an address (URL) that a browser requests. It is large, because the address contains the id of a
 record, which may be long."""
@@ -64,12 +66,32 @@ class OpenedRows:
         except BadFilter as error:
             raise InspectError(f"--at {at} cannot be used: {error}") from error
 
+    def unused(self, at: str) -> list[str]:
+        """Return a note for the user for each column whose filter in ``at`` has a value that no row has.
+
+        ``at`` is the value of the option ``--at``. A note names the values that the column has.
+        """
+        found = list[str]()
+        for dimension, wanted in self.filters(at).classes.items():
+            known = self.rows.values_of(dimension)
+            if unused := [each for each in wanted if each not in known]:
+                named = ", ".join(printable(f"{dimension.name}={each}") for each in unused)
+                found.append(f"no row has {named}, which --at asks for: {_listed(dimension.name, known)}")
+        return found
+
     def close(self) -> None:
         """Close the tables with the rows and the shards, so that their memory and their files are freed."""
         self.rows.close()
         self.images.close()
         if self.other:
             self.other.rows.close()
+
+
+def _listed(name: str, known: Sequence[str]) -> str:
+    """Return a text with the values that a column has, at most :data:`MAX_VALUES`."""
+    values = [printable(each) or "(no value)" for each in known[:MAX_VALUES]]
+    left = [f"and {len(known) - len(values)} more"] if len(known) > len(values) else []
+    return f"{name} has the {'value' if len(known) == 1 else 'values'} {', '.join([*values, *left])}"
 
 
 def open_rows(named: str, other: str | None) -> OpenedRows:
@@ -172,7 +194,7 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
         return _Page(live_app(run, guard, cache, reopening), [note], lambda: is_unfinished(run), lambda: None)
     opened = open_rows(parsed.run, parsed.other)
     try:
-        opened.filters(at)
+        unused = opened.unused(at)
         audit = _opened_audit(opened, parsed) if parsed.audit else None
     except Exception:
         opened.close()
@@ -182,7 +204,7 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
         run, opened.rows, opened.images, opened.reviews, guard, audit, opened.other, replays, cache, reopening
     )
     read_in = f"{counted(len(opened.rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"
-    notes = [read_in, *_notes(opened), *([audit.note] if audit and audit.note else [])]
+    notes = [read_in, *unused, *_notes(opened), *([audit.note] if audit and audit.note else [])]
     return _Page(server.app(), notes, server.is_current, opened.close)
 
 

@@ -222,6 +222,12 @@ class ViewedRows:
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
 
+    def values_of(self, dimension: Dimension) -> list[str]:
+        """Return the values of a column of categories, the most frequent first; "" for the rows without a value."""
+        query = f"SELECT {dimension.sql} FROM rows GROUP BY 1 ORDER BY count(*) DESC, 1"
+        with self._db.cursor() as cursor:
+            return [value for (value,) in cursor.execute(query).fetchall()]
+
     def strata(self) -> list[tuple[str, str]]:
         """Return (id, stratum) of each row whose trace (reasoning with answer) was verified.
 
