@@ -112,15 +112,19 @@ function resultOf(result) {
   const judgeAgain = result.changed ? `not yet: ${result.changed} judged traces have changed since, so judge them again` : "";
   const lacking = judgeAgain ? judgeAgain : result.strata.length > 1 ? "not yet: judge at least one row of each line below" : "not measured: the verification rejected no record of this run";
   const range = (share, else_) => share ? `${percent(share.value)} (${percent(share.low)} to ${percent(share.high)})` : else_;
+  // One line on the rows that the interval of a figure is about, and on the reason if it has no width.
+  const about = (name, words) => result[name] ? element("p", { class: "muted", id: `about-${name}` }, result.exact[name] ? `${words} ${result.exact[name]}` : words) : "";
   const rows = result.strata.map(each => element("tr", {},
     ...[each.stratum, each.rows.toLocaleString("en"), each.right, each.wrong, each.unclear, each.open, each.interval ? `${percent(each.interval[0])} to ${percent(each.interval[1])}` : "–"].map(value => element("td", { class: "t" }, String(value)))));
   const head = ["rows", "in the run", "right", "wrong", "cannot tell", "not judged", "right, 95 % interval"].map(each => element("th", { scope: "col" }, each));
   return element("section", {},
     element("h3", {}, "how often \"verified\" is right"),
     element("p", {}, "precision: of the kept rows, right are ", element("b", { id: "precision" }, range(result.precision, judgeAgain || "not yet: judge at least one kept row"))),
+    about("precision", "This interval is about the kept rows of this run: the judged ones are known, and only the others are estimated."),
     element("p", {}, "recall: of all right rows, kept are ", element("b", { id: "recall" }, range(result.recall, lacking))),
-    [result.precision, result.recall].some(each => each && each.low === each.high) ? element("p", { class: "t", id: "exact" }, "An interval from a number to the same number means that (nearly) all rows that the figure is about were judged, so that it does not depend on the sample.") : "",
+    about("recall", "This interval is about all right rows of this run, the kept ones and those that the verification rejected."),
     ...Object.entries(result.kappa).map(([name, [value, rows]]) => element("p", { class: "t" }, `agreement with ${name || "the reviewer without a name"} on ${rows} rows: kappa ${value.toFixed(2)}`)),
     result.precision ? element("p", { class: "t" }, "To put both figures on the data card: ", element("code", { id: "publish" }, `beam publish ${quoted(run.path)} --repo ORG/NAME --with audit --dry-run`), " (without --dry-run, the command publishes the run)") : "",
-    element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))));
+    element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
+    element("p", { class: "muted", id: "about-table" }, "An interval of the table is about any rows of this kind, also of other runs, and so wider than that of the precision."));
 }

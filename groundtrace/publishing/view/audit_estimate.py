@@ -65,7 +65,7 @@ class Share:
     @property
     def is_exact(self) -> bool:
         """Return whether the interval has the width 0, because (nearly) all rows of the share were judged."""
-        return self.low == self.high
+        return self.high - self.low < 1e-9
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,49 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
     with np.errstate(invalid="ignore"):
         shares = np.where(drawn > 0, right[KEPT] / drawn, 1.0)
     return Estimate(precision, _share(expected[KEPT] / total, shares) if total else None)
+
+
+def reasons_without_width(strata: Sequence[Judged], found: Estimate) -> dict[str, str]:
+    """Return for each figure whose interval has no width a sentence on the reason, by "precision" or "recall".
+
+    ``strata`` are the judgements from which ``found`` was estimated. An interval without width does not mean that the
+    figure is certain: the judgements themselves may be wrong.
+    """
+    kept = [each for each in strata if each.stratum == KEPT]
+    rejected = [each for each in strata if each.stratum != KEPT]
+    reasons = dict[str, str]()
+    if found.precision and found.precision.is_exact:
+        reasons["precision"] = _reason(kept, "kept rows")
+    if found.recall and found.recall.is_exact:
+        if _are_all_wrong(rejected):
+            lost = "none is right: no right row was rejected."
+            reasons["recall"] = (
+                f"It has no width, because all {_counted(rejected, 'rejected rows')} were judged and {lost}"
+            )
+        elif _are_all_wrong(kept):
+            named = _counted(kept, "kept rows")
+            reasons["recall"] = f"It has no width, because all {named} were judged and none is right."
+        else:
+            reasons["recall"] = _reason(strata, "rows")
+    return reasons
+
+
+def _reason(strata: Sequence[Judged], named: str) -> str:
+    """Return the sentence for an interval without width that is about all rows of these strata."""
+    nearly = "" if all(each.decided == each.rows for each in strata) else "nearly "
+    return (
+        f"It has no width, because {nearly}all {_counted(strata, named)} were judged: the figure does not depend on "
+        "the sample."
+    )
+
+
+def _counted(strata: Sequence[Judged], named: str) -> str:
+    return f"{named} ({sum(each.rows for each in strata):,})"
+
+
+def _are_all_wrong(strata: Sequence[Judged]) -> bool:
+    """Return whether all rows of these strata were judged as wrong."""
+    return all(each.wrong == each.rows for each in strata)
 
 
 def _right_rows(judged: Judged, generator: np.random.Generator) -> np.ndarray:

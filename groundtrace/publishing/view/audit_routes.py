@@ -13,7 +13,7 @@ from aiohttp import web
 
 from groundtrace.publishing.view.answers import apart, image_response, json_response
 from groundtrace.publishing.view.audit import WHOLE, Audit
-from groundtrace.publishing.view.audit_estimate import Estimate, estimate
+from groundtrace.publishing.view.audit_estimate import Estimate, estimate, reasons_without_width
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
@@ -89,14 +89,16 @@ class AuditRoutes:
         """Return the results of the audit: counts, estimates and the agreement of reviewers.
 
         The counts state how many rows of each stratum (group of rows) were judged as right, wrong or unclear. The
-        estimates are precision and recall of the run's verification, with intervals. ``changed`` is the number of
+        estimates are precision and recall of the run's verification, with intervals. ``exact`` states
+        why an interval has no width. ``changed`` is the number of
         judged traces that a repeated run has changed. Until they are judged again, there are no estimates, because the
         other judged traces are not a random sample.
         """
         counted, changed = self._audit.counted(), len(self._audit.changed)
         found = Estimate(None, None) if changed else await apart(lambda: estimate(counted))
         strata = [asdict(each) | {"interval": each.interval} for each in counted]
-        return json_response({"strata": strata, "kappa": self._audit.kappa(), "changed": changed} | asdict(found))
+        about = {"kappa": self._audit.kappa(), "changed": changed, "exact": reasons_without_width(counted, found)}
+        return json_response({"strata": strata, **about, **asdict(found)})
 
     async def _post_judge(self, request: web.Request) -> web.Response:
         """Store a judgement, and return it."""

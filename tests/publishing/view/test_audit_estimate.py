@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.publishing.view.audit_estimate import KEPT, Judged, estimate
+from groundtrace.publishing.view.audit_estimate import KEPT, Judged, estimate, reasons_without_width
 
 AUDITS = 1000
 
@@ -74,3 +74,23 @@ def test_in_95_percent_of_1000_simulated_audits_the_interval_holds_the_truth() -
         held["precision"] += found.precision.low <= precision <= found.precision.high
         held["recall"] += found.recall.low <= recall <= found.recall.high
     assert all(0.93 * AUDITS <= each <= 0.97 * AUDITS for each in held.values()), held
+
+
+@pytest.mark.parametrize(
+    ("kept", "rejected", "reasons"),
+    [
+        ((100, 9, 1), (30, 1, 4), {}),
+        ((10, 9, 1), (30, 1, 4), {"precision": "all kept rows (10) were judged: the figure does not depend"}),
+        ((100, 8, 0), (2, 0, 2), {"recall": "all rejected rows (2) were judged and none is right: no right row"}),
+        ((2, 0, 2), (9, 1, 1), {"precision": "all kept", "recall": "all kept rows (2) were judged and none is right."}),
+        ((10, 8, 2), (4, 2, 2), {"precision": "all kept rows (10)", "recall": "all rows (14) were judged: the figure"}),
+        ((5001, 5000, 0), (1, 0, 1), {"precision": "nearly all kept rows (5,001)", "recall": "all rejected rows (1)"}),
+    ],
+)
+def test_an_interval_without_width_has_a_reason(
+    kept: tuple[int, int, int], rejected: tuple[int, int, int], reasons: dict[str, str]
+) -> None:
+    strata = [Judged(KEPT, *kept), Judged("verify: low_score", *rejected)]
+    found = reasons_without_width(strata, estimate(strata))
+    assert found.keys() == reasons.keys()
+    assert all(f"It has no width, because {said}" in found[name] for name, said in reasons.items())

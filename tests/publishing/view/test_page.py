@@ -543,6 +543,8 @@ def test_an_audit_is_done_by_keyboard_and_goes_on_after_reopening(
     opened.wait("document.getElementById('precision') !== null")
     assert opened.page.query_selector("#done") is None
     assert "%" in opened.page.inner_text("#precision") and opened.printed == []
+    assert "about the kept rows of this run" in opened.page.inner_text("#about-precision")
+    assert "about any rows of this kind" in opened.page.inner_text("#about-table")
     command = f"beam publish '{folder}' --repo ORG/NAME --with audit --dry-run"
     assert opened.page.inner_text("#publish") == command
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
