@@ -17,6 +17,11 @@ from groundtrace.schemas.usage import Usage
 from groundtrace.storage.views import quoted_name
 
 _MAX_RATES = 11
+CALLS_NOTE = (
+    "A call may ask for several replies. Requests were sent to an endpoint, and cached are the replies that came from "
+    "the cache."
+)
+"""Explains the numbers of calls, requests and cached replies of a role, which do not add up."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ import pyarrow.parquet as pq
 from groundtrace.pages.render import render
 from groundtrace.pages.shown_images import ImageRoom
 from groundtrace.publishing.diversity import Balance
-from groundtrace.publishing.figures import pass_rates, rejections, role_costs, score_bars, shown_flows, truncations
+from groundtrace.publishing.figures import (
+    CALLS_NOTE,
+    pass_rates,
+    rejections,
+    role_costs,
+    score_bars,
+    shown_flows,
+    truncations,
+)
 from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
 from groundtrace.publishing.reading import columns_of, read_rubrics
 from groundtrace.rewards.blindness import blind_text
@@ -108,6 +116,7 @@ def report_page(
         rates=rates,
         scores=scores,
         costs=role_costs(summary),
+        calls_note=CALLS_NOTE,
         truncations=truncations(summary),
         balances=spread,
         rubrics=rubrics,

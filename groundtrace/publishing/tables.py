@@ -22,12 +22,14 @@ Rows = Sequence[Sequence[object]]
 class FigureTable:
     """Holds a table for ``beam inspect``: its title, the names of its columns, and its rows.
 
-    Each row is a sequence with one value for each column.
+    Each row is a sequence with one value for each column. ``note`` is a text on how to read the table, which is printed
+    below it; "" for none.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: Rows
+    note: str = ""
 
     def as_objects(self) -> list[dict[str, object]]:
         """Return a list with one dict per row, for JSON output. A dict maps column names to the row's values."""

@@ -24,7 +24,7 @@ from rich.text import Text
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
-from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
+from groundtrace.publishing.figures import CALLS_NOTE, funnel, pass_rates, rejections, role_costs
 from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
 from groundtrace.publishing.tables import FigureTable, print_table, value_text
 from groundtrace.publishing.verdicts import verdict_figures
@@ -135,7 +135,7 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    tables.append(FigureTable("calls and cost by role", columns, rows))
+    tables.append(FigureTable("calls and cost by role", columns, rows, CALLS_NOTE))
     if summary.truncated:
         cut = [
             (role, stage, each.replies, each.truncated, each.max_tokens, " or ".join(each.settings))
@@ -247,6 +247,8 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     console.print(Text(head), soft_wrap=True)
     for table in figures_of(connection, summary, run):
         print_table(console, table.title, table.columns, table.rows)
+        if table.note:
+            console.print(Text(table.note), soft_wrap=True)
     paid = Spending(run).total()  # including the payments of later runs that failed or were stopped
     if paid.runs:
         worth = f"replies from the cache were worth ${summary.saved_usd:.2f}"

@@ -19,6 +19,7 @@ from groundtrace.pipelines.commands import cli, inspect
 from groundtrace.pipelines.commands.inspect import inspect_run, run_inspect
 from groundtrace.pipelines.commands.streams import NOBODY_READS
 from groundtrace.publishing import reading, tables
+from groundtrace.publishing.figures import CALLS_NOTE
 from groundtrace.publishing.reading import InspectError, open_tables
 
 LEDGER = {
@@ -103,9 +104,10 @@ def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
         ["0.75", "1", "0", "0"],
         ["too", "easy", "0", "0", "3"],
     ]
-    policy, teacher = figures(text, "calls and cost by role")
+    policy, teacher, note = figures(text, "calls and cost by role")
     assert policy == ["policy", "small-model", *["0"] * 7]
     assert teacher == ["teacher", "big-model", "3", "2", "1", "0", "70", "9", "0.25"]
+    assert " ".join(note) == CALLS_NOTE, "the numbers of a line do not add up"
 
 
 def test_the_verdicts_of_each_scorer_are_shown(tmp_path: Path) -> None:
