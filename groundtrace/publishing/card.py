@@ -132,6 +132,7 @@ def write_card(
         front=Markdown(front_matter(name, shown, {row.licence for row in sources}, configs)),
         filled=filled_sets(shown),
         publication=publication,
+        repo=publication.repo if publication else "ORG/NAME",
         sets=sets,
         used=frozenset[str]().union(*used.values()),
         name=name,

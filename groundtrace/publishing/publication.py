@@ -55,6 +55,7 @@ class Publication:
     """Holds the facts about a publication on the Hub that its data card states.
 
     Attributes:
+        repo: the data set's repository on the Hub, as ORG/NAME.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         uses: all sources of the run (data sets from which its rows come) with their licences, published or not.
         strictest: the published source with the strictest licence; None if no source is published.
@@ -64,6 +65,7 @@ class Publication:
         flagged: for each set, the number of rows that are left out only because a reviewer flagged their records.
     """
 
+    repo: str
     run_sha256: str
     uses: tuple[SourceUse, ...]
     strictest: SourceUse | None

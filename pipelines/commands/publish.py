@@ -81,7 +81,9 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
         with converting_write_errors(place):
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
-            prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source, parsed.without_flagged)
+            prepared = prepare(
+                run, Path(staging), parsed.repo, parsed.extras, parsed.include_source, parsed.without_flagged
+            )
         say(*summary_lines(prepared))
         if parsed.card:
             with converting_write_errors(parsed.card):

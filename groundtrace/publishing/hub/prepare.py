@@ -116,17 +116,19 @@ class Prepared:
 def prepare(
     run: Path,
     staging: Path,
+    repo: str,
     extras: Collection[str] = (),
     asked: Collection[str] = (),
     without_flagged: bool = False,
 ) -> Prepared:
     """Put all files to publish into the empty folder ``staging``, and describe them.
 
-    ``run`` is the folder of a finished run. Three parts of a run are published only on request: the rejected records,
-    the rubrics (both in :data:`EXTRAS`), and the result of the audit (:data:`AUDIT`). ``extras`` holds the names of the
-    requested parts. ``asked`` holds the names of sources (data sets from which rows come). The rows of these sources
-    are published whatever their licence is. If ``without_flagged`` is True, the rows of all records that a reviewer has
-    flagged in ``beam view`` are left out, also those of rejected records.
+    ``run`` is the folder of a finished run, and ``repo`` is the name of the repository, as ORG/NAME. Three parts of a
+    run are published only on request: the rejected records, the rubrics (both in :data:`EXTRAS`), and the result of the
+    audit (:data:`AUDIT`). ``extras`` holds the names of the requested parts. ``asked`` holds the names of sources (data
+    sets from which rows come). The rows of these sources are published whatever their licence is. If
+    ``without_flagged`` is True, the rows of all records that a reviewer has flagged in ``beam view`` are left out, also
+    those of rejected records.
 
     Raises PublishError if records of the run were lost, if no row may be published, or if the data card is not valid.
     Raises :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run, or without the
@@ -150,7 +152,7 @@ def prepare(
     run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
     of_audit = {AUDIT: hashlib.sha256(json.dumps(asdict(audit)).encode()).hexdigest()} if audit else {}
     published_sha256 = digest_of(summary, {**digests, **of_audit})
-    publication = Publication(run_sha256, tuple(uses), strictest(uses), extra, audit, selection.flagged)
+    publication = Publication(repo, run_sha256, tuple(uses), strictest(uses), extra, audit, selection.flagged)
     _put_words(run, staging, summary, replace(summary, counts=published), publication)
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))

@@ -30,7 +30,7 @@ from ...pipelines import short_recipe
 from .stand_in import CLOSED_ORG, NO_COMMIT, TOKEN, StandIn
 
 Beam = Callable[..., subprocess.CompletedProcess[str]]
-REPO = "my-team/shapes"
+REPO = "my-team/drawn_shapes"
 
 
 @pytest.fixture
@@ -141,6 +141,7 @@ def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path, tmp_path: 
     assert not hub.repos
     assert not hub.requests
     assert f"data card: {card}" in done.stdout and card.read_text("utf-8").startswith("---\n")
+    assert f'`load_dataset("{REPO}", "sft", split="train")`' in card.read_text("utf-8")
     refused = beam("publish", run, "--repo", REPO, "--dry-run", "--card", tmp_path / "none/card.md")
     assert refused.returncode == 2 and "none/card.md cannot be written" in refused.stderr
 

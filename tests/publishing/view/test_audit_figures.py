@@ -124,7 +124,7 @@ def test_the_card_states_that_an_audit_is_not_complete_or_has_judged_all_rows(fo
     exact = replace(found, precision=Share(0.9, 0.9, 0.9))
     for figures, is_partial, is_exact in ((found, False, False), (partial, True, False), (exact, False, True)):
         with open_tables(folder, summary) as tables:
-            write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}, figures))
+            write_card(folder, summary, tables, [], Publication("my-team/my-set", "0" * 64, (), None, {}, figures))
         card = (folder / "README.md").read_text("utf-8")
         assert ("3 of the sample's traces were not judged." in card) == is_partial
         assert ("An interval from a number to the same number" in card) == is_exact
@@ -139,12 +139,12 @@ def test_the_card_states_the_figures_and_no_reviewer(folder: Path, has_recall: b
     figures = found if has_recall else AuditFigures(20, 10, found.open, found.precision, None, ())
     summary = read_summary(folder)
     with open_tables(folder, summary) as tables:
-        write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}, figures))
+        write_card(folder, summary, tables, [], Publication("my-team/my-set", "0" * 64, (), None, {}, figures))
     card = (folder / "README.md").read_text("utf-8")
     low, high = f"{found.precision.low:.2f}", f"{found.precision.high:.2f}"
     assert f"| precision: the share of the kept rows that are right | 0.80 | {low}–{high} |" in card
     assert ("| recall:" in card, "Cohen's kappa" in card) == (has_recall, has_recall)
     assert "ana-maria" not in card and f"judged {figures.decided} of 20 traces" in card
     with open_tables(folder, summary) as tables:
-        write_card(folder, summary, tables, [], Publication("0" * 64, (), None, {}))
+        write_card(folder, summary, tables, [], Publication("my-team/my-set", "0" * 64, (), None, {}))
     assert "How often" not in (folder / "README.md").read_text("utf-8")
