@@ -51,6 +51,12 @@ def add_export_parser(commands: Any) -> None:
         "form of the trainer's chat template (llamafactory, swift, trl, verl)",
     )
     export.add_argument(
+        "--only",
+        choices=("sft", "rl"),
+        default="",
+        help="write only the rows of this set, if the format writes both (default: both)",
+    )
+    export.add_argument(
         "--without-flagged", action="store_true", help="leave out rows whose record is flagged in `beam view`"
     )
     export.add_argument("--replace", action="store_true", help="replace the export in FOLDER")
@@ -78,6 +84,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         parsed.replace,
         parsed.turns,
         parsed.without_flagged,
+        parsed.only,
     )
     with stopped_like_an_interrupt():  # partial output is removed
         done = export_run(request)

@@ -54,6 +54,7 @@ class ExportArguments:
         turns: how the code in trajectories (traces in several turns with code) is written: ``tags`` or ``tools`` (tool
             calls).
         without_flagged: if True, the export leaves out each row that a reviewer has flagged in ``beam view``.
+        only: the training set to export, sft or rl; "" for all that the format supports.
     """
 
     run: Path
@@ -66,6 +67,7 @@ class ExportArguments:
     replace: bool = False
     turns: str = TAGS
     without_flagged: bool = False
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,15 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     Return the folder, its files and the numbers of rows. Raises ExportError for a mistake that the user can correct,
     and InspectError for a folder without a finished run.
     """
-    form = export_format(arguments.format)
+    form = _with_sides(export_format(arguments.format), arguments.only)
     _check_turns(arguments.turns, form)
     summary = read_summary(arguments.run, digests=True)
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
+        limit = f"--only {arguments.only}" if arguments.only else f"the format {form.name}"
+        remedy = "leave out --only" if arguments.only else "choose another --format"
         raise ExportError(
-            f"{arguments.run} has no {' or '.join(rows)} rows, but the format {form.name} exports only "
-            "such rows: choose another --format"
+            f"{arguments.run} has no {' or '.join(rows)} rows, but {limit} exports only such rows: {remedy}"
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
@@ -107,6 +110,22 @@ def export_run(arguments: ExportArguments) -> ExportResult:
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, arguments, summary, target, counts)
     return ExportResult(arguments.output, files, counts)
+
+
+def _with_sides(form: ExportFormat, only: str) -> ExportFormat:
+    """Return an export format that writes only one training set.
+
+    ``only`` is the training set, sft or rl; if it is "", the format is returned unchanged. Raises ExportError if the
+    format does not support this training set.
+    """
+    if not only:
+        return form
+    if only not in form.open:
+        raise ExportError(
+            f"the format {form.name} has no {only} rows, only {' and '.join(form.open)} rows: change --only, or choose "
+            "another --format"
+        )
+    return replace(form, open={only: form.open[only]})
 
 
 def _check_turns(turns: str, form: ExportFormat) -> None:
@@ -302,6 +321,7 @@ def _write_summary(
         "max_pixels": arguments.max_pixels,
         "min_pixels": arguments.min_pixels,
         "without_flagged": arguments.without_flagged,
+        "only": arguments.only or None,
         "run": {
             "path": target.run,
             "recipe": summary.recipe,

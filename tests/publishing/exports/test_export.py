@@ -131,6 +131,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("dpo", {}, "--set write.other_traces=true"),
     ("trl", {"max_pixels": 1000}, "do not depend on the size of images"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": 10}, "--max-pixels must be at least --min-pixels"),
+    ("easyr1", {"only": "sft"}, "the format easyr1 has no sft rows, only rl rows: change --only"),
     ("trl", {"family": "qwen2.5-vl", "max_pixels": -1}, "--max-pixels must be at least --min-pixels"),
 ]
 
@@ -149,6 +150,26 @@ def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="has no rl rows, but the format easyr1 exports only such rows"):
         exported(run, "easyr1", tmp_path / "out")
     assert exported(run, "trl", tmp_path / "out").files == ("sft.parquet", "export.json")
+
+
+@pytest.mark.parametrize("only", ["sft", "rl"])
+def test_one_set_is_written_alone(only: str, tmp_path: Path) -> None:
+    """The other set is neither read nor written, so its coordinates need no family."""
+    asked = {name: "<image>How many?" if name == only else "" for name in ("sft", "rl")}
+    trained = sft("q", "<think></think>\n<answer>1</answer>", asked=asked["sft"])
+    run = make_run(tmp_path / "run", [trained], [rl("q", asked=asked["rl"])])
+    words = ["export", str(run), "--format", "trl", "--only", only, "--output", str(tmp_path / "out")]
+    assert cli.main(words) == 0
+    client = ["groundtrace_client.py"] if only == "rl" else []
+    assert names(tmp_path / "out") == ["export.json", *client, f"{only}.parquet"]
+    told = json.loads((tmp_path / "out" / SUMMARY).read_text("utf-8"))
+    assert (told["only"], list(told["counts"])) == (only, [only])
+
+
+def test_the_set_to_be_written_alone_is_empty(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [sft()])
+    with pytest.raises(ExportError, match="has no rl rows, but --only rl exports only such rows: leave out --only"):
+        exported(run, "trl", tmp_path / "out", only="rl")
 
 
 def test_a_run_of_which_no_row_can_be_written(tmp_path: Path) -> None:
