@@ -51,6 +51,29 @@ class SourceUse:
 
 
 @dataclass(frozen=True)
+class FlaggedRows:
+    """Holds how many rows of the published sources have a record that a reviewer has flagged in ``beam view``.
+
+    Attributes:
+        rows: the number of these rows of each set (sft, rl or rejected).
+        are_left_out: True if these rows are left out of the publication, False if they are published.
+    """
+
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    are_left_out: bool = False
+
+    @property
+    def total(self) -> int:
+        """Return the number of flagged rows of all sets."""
+        return sum(self.rows.values())
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """Return for each set the number of rows that are left out only because of a flag."""
+        return self.rows if self.are_left_out else dict.fromkeys(self.rows, 0)
+
+
+@dataclass(frozen=True)
 class Publication:
     """Holds the facts about a publication on the Hub that its data card states.
 
@@ -62,7 +85,7 @@ class Publication:
         configs: the published configs other than the training sets, such as ``rejected``. A config is a named part of
             a data set on the Hub. The dict maps its name to the pattern of its files.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
-        flagged: for each set, the number of rows that are left out only because a reviewer flagged their records.
+        flagged: the rows whose records a reviewer has flagged.
     """
 
     repo: str
@@ -71,7 +94,7 @@ class Publication:
     strictest: SourceUse | None
     configs: Mapping[str, str]
     audit: "AuditFigures | None" = None
-    flagged: Mapping[str, int] = field(default_factory=dict[str, int])
+    flagged: FlaggedRows = FlaggedRows()
 
     @property
     def left_out(self) -> list[SourceUse]:
@@ -81,12 +104,14 @@ class Publication:
     @property
     def left_out_rows(self) -> int:
         """Return the number of training rows that are not published, because of their licence or a flag."""
-        return sum(use.total for use in self.left_out) + sum(self.flagged.get(side, 0) for side in TRAINING_SETS)
+        flagged = self.flagged.left_out
+        return sum(use.total for use in self.left_out) + sum(flagged.get(side, 0) for side in TRAINING_SETS)
 
     @property
     def flagged_text(self) -> str:
         """Return how many rows are left out because of a flag, such as "2 SFT rows, 1 RL row"; "" for none."""
-        return rows_text(self.flagged) if any(self.flagged.values()) else ""
+        left_out = self.flagged.left_out
+        return rows_text(left_out) if any(left_out.values()) else ""
 
     @property
     def share_alike(self) -> list[str]:

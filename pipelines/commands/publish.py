@@ -123,8 +123,8 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     ``prepared`` is the data set with its files. The lines are, in this order:
 
     - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
-    - A line with the numbers of rows that are left out because a reviewer flagged their records in ``beam view``. This
-      line is there only if the user requested to leave out such rows.
+    - A line with the numbers of rows whose records a reviewer flagged in ``beam view``: of the rows that are left out
+      for this reason if the user requested it, and else of published rows, if there are any.
     - A line with the number of judged traces if the result of an audit is published. In an audit, a person judges
       traces of the run. If some traces of the audit were not judged, the line is a warning.
     - A line for each file, with its size.
@@ -133,6 +133,7 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     """
     from groundtrace.publishing.hub.upload import mb
     from groundtrace.publishing.publication import rows_text
+    from groundtrace.publishing.view.reviews import flags_hint
 
     lines = []
     for use in prepared.uses:
@@ -141,8 +142,10 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
-    if prepared.flagged is not None:
-        lines.append(f"left out, because their records are flagged in `beam view`: {rows_text(prepared.flagged)}")
+    if prepared.flagged.are_left_out:
+        lines.append(f"left out, because their records are flagged in `beam view`: {rows_text(prepared.flagged.rows)}")
+    elif prepared.flagged.total:
+        lines.append(flags_hint(prepared.flagged.total))
     if prepared.audit is not None and prepared.audit.open:
         lines.append(
             f"warning: {prepared.audit.open} of the {counted(prepared.audit.sample, 'trace')} of the audit were not "

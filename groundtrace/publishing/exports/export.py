@@ -27,7 +27,7 @@ from groundtrace.publishing.exports.sides import SideCounts, write_side
 from groundtrace.publishing.exports.tools import sandbox_limits
 from groundtrace.publishing.exports.writers import IMAGES
 from groundtrace.publishing.reading import columns_of, read_summary
-from groundtrace.publishing.view.reviews import flagged_ids
+from groundtrace.publishing.view.reviews import flags_of
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from groundtrace.schemas.run_summary import RunSummary
@@ -102,9 +102,13 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
-    flagged = flagged_ids(arguments.run) if arguments.without_flagged else frozenset()
+    flags, leaves_out = flags_of(arguments.run).keys(), arguments.without_flagged
     with _unfinished(arguments) as folder:
-        counts = {side: write_side(arguments.run, side, form, target, folder, flagged) for side in rows if rows[side]}
+        counts = {
+            side: write_side(arguments.run, side, form, target, folder, flags, leaves_out)
+            for side in rows
+            if rows[side]
+        }
         _check_counts(counts, rows)
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")

@@ -24,30 +24,38 @@ class SideCounts:
         prompts: the number of rows in the export. It is larger than ``written`` if a row of the shards becomes one row
             for each of its streams (prompts).
         left_out: the number of left-out rows by reason.
+        flagged: the number of written rows whose record a reviewer has flagged in ``beam view``.
     """
 
     read: int = 0
     written: int = 0
     prompts: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    flagged: int = 0
 
 
 def write_side(
-    run: Path, side: str, form: ExportFormat, target: Target, folder: Path, flagged: Collection[str] = frozenset()
+    run: Path,
+    side: str,
+    form: ExportFormat,
+    target: Target,
+    folder: Path,
+    flags: Collection[str] = frozenset(),
+    without_flagged: bool = False,
 ) -> SideCounts:
     """Write the rows of a training set to a folder. Return how many rows were read, written and left out.
 
     ``run`` is the run folder. ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target``
-    describes the model to be trained. Two kinds of rows are left out: rows whose ids are in ``flagged``, because a
-    reviewer flagged them in ``beam view``, and rows that the format cannot represent. ``folder`` is the folder to
-    write. Its file :data:`LEFT_OUT` lists all left-out rows.
+    describes the model to be trained. ``flags`` holds the ids of the rows that a reviewer flagged in ``beam view``.
+    They are left out if ``without_flagged`` is True, and else counted. Rows that the format cannot represent are left
+    out, too. ``folder`` is the folder to write. Its file :data:`LEFT_OUT` lists all left-out rows.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
-        rows = Side(side, folder, writer)
+        rows = Side(side, folder, writer, flags)
         for fields in read_rows(run, side, form):
             id, number = fields.get("id"), rows.counts.read
             rows.counts.read += 1
-            if id in flagged:
+            if without_flagged and id in flags:
                 rows.leave_out(id, LeftOut("flagged"))
                 continue
             try:
@@ -70,13 +78,13 @@ class Side:
     gets the single row of another question with only one stream. Then the two single rows are written, one after the
     other.
 
-    ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes the rows.
-    ``counts`` holds the numbers of written and left-out rows.
+    ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes the rows. ``flags``
+    holds the ids of rows that a reviewer flagged. ``counts`` holds the numbers of written and left-out rows.
     """
 
-    def __init__(self, side: str, folder: Path, writer: Writer) -> None:
+    def __init__(self, side: str, folder: Path, writer: Writer, flags: Collection[str]) -> None:
         self.counts = SideCounts()
-        self._side, self._folder, self._writer = side, folder, writer
+        self._side, self._folder, self._writer, self._flags = side, folder, writer, flags
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
@@ -115,6 +123,7 @@ class Side:
             self.leave_out(rows[0].fields.get("id"), error)
             return False
         self.counts.written += 1
+        self.counts.flagged += rows[0].fields.get("id") in self._flags
         self.counts.prompts += len(rows)
         return True
 

@@ -20,13 +20,13 @@ from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
-from groundtrace.publishing.hub.selection import Selection, select_rows
+from groundtrace.publishing.hub.selection import Selection, count_rows, select_rows
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import strictest
-from groundtrace.publishing.publication import Publication, SourceUse
+from groundtrace.publishing.publication import FlaggedRows, Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
-from groundtrace.publishing.view.reviews import flagged_ids
+from groundtrace.publishing.view.reviews import flags_of
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_regular
@@ -85,8 +85,7 @@ class Prepared:
         files: the SHA-256 of each file by its path. A file has the same path in the folder and in the repository.
         uses: for each source (data set from which rows come) its licence, its number of rows, and whether they are
             published.
-        flagged: for each set, the number of rows that are left out only because a reviewer flagged their records; None
-            if flagged rows are published.
+        flagged: the rows whose records a reviewer has flagged, and whether they are left out.
         rows: the numbers of published rows by set.
         audit: the result of the run's audit, in which a person judged traces; None if it is not published.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
@@ -97,7 +96,7 @@ class Prepared:
     summary: RunSummary
     files: Mapping[str, str]
     uses: Sequence[SourceUse]
-    flagged: Mapping[str, int] | None
+    flagged: FlaggedRows
     rows: Mapping[str, int]
     audit: AuditFigures | None
     run_sha256: str
@@ -141,8 +140,10 @@ def prepare(
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: shards_of(run, name) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
-    flagged = flagged_ids(run) if without_flagged else frozenset[str]()
-    selection = select_rows({name: shards[name] for name in sets}, asked, flagged)
+    flags, of_sets = frozenset(flags_of(run)), {name: shards[name] for name in sets}
+    selection = select_rows(of_sets, asked, flags if without_flagged else frozenset())
+    found = selection.flagged if without_flagged else count_rows(of_sets, selection.sources, flags)
+    flagged = FlaggedRows(found, without_flagged)
     rows, uses = selection.rows, selection.uses
     for name in sets:
         _put_shards(staging / name, shards[name], selection, change_of(name, summary))
@@ -152,7 +153,7 @@ def prepare(
     run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
     of_audit = {AUDIT: hashlib.sha256(json.dumps(asdict(audit)).encode()).hexdigest()} if audit else {}
     published_sha256 = digest_of(summary, {**digests, **of_audit})
-    publication = Publication(repo, run_sha256, tuple(uses), strictest(uses), extra, audit, selection.flagged)
+    publication = Publication(repo, run_sha256, tuple(uses), strictest(uses), extra, audit, flagged)
     _put_words(run, staging, summary, replace(summary, counts=published), publication)
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
@@ -161,8 +162,7 @@ def prepare(
             f"the Hub would refuse the data card (README.md) of this run: {'; '.join(problems[:3])}: shorten the name "
             "of the recipe or of the input, and repeat the run"
         )
-    left_out = selection.flagged if without_flagged else None
-    return Prepared(staging, summary, files, uses, left_out, rows, audit, run_sha256, published_sha256)
+    return Prepared(staging, summary, files, uses, flagged, rows, audit, run_sha256, published_sha256)
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
@@ -277,7 +277,7 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
             for use in publication.uses
             if not use.is_published
         ],
-        "left_out_flagged": dict(publication.flagged),
+        "left_out_flagged": dict(publication.flagged.left_out),
     }
     (staging / "run.json").write_text(json.dumps(public, indent=1, ensure_ascii=False) + "\n", "utf-8")
 

@@ -61,6 +61,15 @@ def select_rows(
     return Selection(_without_flagged(uses, left_out), sources, flagged_ids, flagged, rows, rows_of)
 
 
+def count_rows(shards: Mapping[str, Sequence[Path]], sources: Collection[Key], ids: Collection[str]) -> dict[str, int]:
+    """Return for each set the number of rows whose id is in ``ids`` and whose (source, licence) is in ``sources``.
+
+    ``shards`` holds the shards (Parquet files) of each set. Raises PublishError if a shard cannot be read.
+    """
+    counts = {name: [count_sources(file, ids) for file in files if ids] for name, files in shards.items()}
+    return {name: sum(count[key] for count in found for key in sources) for name, found in counts.items()}
+
+
 def _without_flagged(uses: Sequence[SourceUse], left_out: Mapping[str, Counter[Key]]) -> list[SourceUse]:
     """Subtract the flagged rows from the numbers of rows of the published sources, and return the sources.
 

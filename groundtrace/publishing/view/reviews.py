@@ -184,12 +184,21 @@ def text_digest(text: str | None) -> str:
     return hashlib.sha256((text or "").encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def flagged_ids(run: Path) -> frozenset[str]:
-    """Return the ids of the records that a person has flagged in ``beam view``. ``run`` is the run folder.
+def flags_of(run: Path) -> dict[str, Mark]:
+    """Return the marks of the records that a person has flagged in ``beam view``, by the id of the record.
 
-    Raises :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot be read.
+    ``run`` is the run folder. Raises :class:`groundtrace.publishing.reading.InspectError` if the file of marks cannot
+    be read.
     """
-    return frozenset(mark.id for mark in Reviews(run) if mark.flagged)
+    return {mark.id: mark for mark in Reviews(run) if mark.flagged}
+
+
+def flags_hint(rows: int) -> str:
+    """Return a line for a user who exports or publishes ``rows`` rows with a flag (a number above 0)."""
+    them = "is flagged in `beam view`: --without-flagged leaves it out"
+    if rows > 1:
+        them = "are flagged in `beam view`: --without-flagged leaves them out"
+    return f"{rows} of these rows {them}"
 
 
 def _mark(fields: dict[str, Any]) -> Mark:

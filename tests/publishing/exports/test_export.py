@@ -348,6 +348,26 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path / 'lines'}: {files}"
 
 
+def test_the_command_tells_of_flags_of_which_it_takes_no_notice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", [sft("a"), sft("b"), sft("c", trace((900, 50)))], [rl("r")])
+    reviews = Reviews(run)
+    words = ["export", str(run), "--format", "jsonl", "--family", "qwen3-vl", "--replace", "--output"]
+    said = []
+    for flagged in ("c", "a", "r"):  # c is left out: a tag is outside its image
+        reviews.keep(Mark(flagged, flagged=True))
+        assert cli.main([*words, str(tmp_path / "out")]) == 0
+        said.append([line for line in capsys.readouterr().out.splitlines() if "`beam view`" in line])
+    assert said == [
+        [],
+        ["1 of these rows is flagged in `beam view`: --without-flagged leaves it out"],
+        ["2 of these rows are flagged in `beam view`: --without-flagged leaves them out"],
+    ]
+    assert cli.main([*words, str(tmp_path / "out"), "--without-flagged"]) == 0
+    assert "`beam view`" not in capsys.readouterr().out
+
+
 def test_the_reference_names_the_run_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_run(tmp_path / "run", rl=[rl()])
     monkeypatch.chdir(tmp_path)

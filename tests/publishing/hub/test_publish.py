@@ -263,7 +263,10 @@ def test_rows_of_flagged_records_are_left_out_on_request(hub: StandIn, beam: Bea
     for each in (*flagged["sft"], *flagged["rl"], *flagged["rejected"], "a record of another run"):
         marks.keep(Mark(each, flagged=True))
     words = ("publish", run, "--repo", REPO, "--with", "rejected")
-    assert beam(*words).returncode == 0
+    hint = "4 of these rows are flagged in `beam view`: --without-flagged leaves them out\n"
+    assert hint in beam(*words, "--dry-run").stdout
+    done = beam(*words)
+    assert done.returncode == 0 and hint in done.stdout
     assert {name: sent_ids(hub, name) for name in ids} == ids, "flags leave out nothing unless it is asked for"
     assert "flagged" not in hub.read(REPO, "README.md").decode()
 
@@ -271,6 +274,7 @@ def test_rows_of_flagged_records_are_left_out_on_request(hub: StandIn, beam: Bea
     counts = f"rows: {len(kept['sft'])} sft, {len(kept['rl'])} rl, {len(kept['rejected'])} rejected; tag"
     dry = beam(*words, "--without-flagged", "--dry-run", "--card", tmp_path / "card.md")
     assert dry.returncode == 0, dry.stderr
+    assert hint not in dry.stdout
     assert stated in dry.stdout and counts in dry.stdout
     done = beam(*words, "--without-flagged", "--replace")
     assert done.returncode == 0, done.stderr
