@@ -68,6 +68,11 @@ class FlaggedRows:
         return sum(self.rows.values())
 
     @property
+    def text(self) -> str:
+        """Return the numbers of flagged rows, such as "2 SFT rows, 1 RL row"."""
+        return rows_text(self.rows)
+
+    @property
     def left_out(self) -> Mapping[str, int]:
         """Return for each set the number of rows that are left out only because of a flag."""
         return self.rows if self.are_left_out else dict.fromkeys(self.rows, 0)

@@ -151,8 +151,7 @@ def prepare(
     extra = _put_extras(run, staging, extras, rows)
     digests = {name: sha256_of(staging / name) for name in _files(staging)}
     run_sha256 = digest_of(summary, {str(f.relative_to(run)): sha256_of(f) for s in summary.sets for f in shards[s]})
-    of_audit = {AUDIT: hashlib.sha256(json.dumps(asdict(audit)).encode()).hexdigest()} if audit else {}
-    published_sha256 = digest_of(summary, {**digests, **of_audit})
+    published_sha256 = digest_of(summary, {**digests, **_audit_digest(audit, flagged)})
     publication = Publication(repo, run_sha256, tuple(uses), strictest(uses), extra, audit, flagged)
     _put_words(run, staging, summary, replace(summary, counts=published), publication)
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
@@ -163,6 +162,18 @@ def prepare(
             "of the recipe or of the input, and repeat the run"
         )
     return Prepared(staging, summary, files, uses, flagged, rows, audit, run_sha256, published_sha256)
+
+
+def _audit_digest(audit: AuditFigures | None, flagged: FlaggedRows) -> dict[str, str]:
+    """Return the SHA-256 of all facts in the card's section on the audit, by the name :data:`AUDIT`; empty without it.
+
+    The tag of a publication depends on these facts, so that a card with new ones is sent although the rows are the
+    same. ``flagged`` are the rows whose records a reviewer has flagged, which this section also states.
+    """
+    if audit is None:
+        return {}
+    facts = [asdict(audit), *([asdict(flagged)] if flagged.total else [])]
+    return {AUDIT: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:

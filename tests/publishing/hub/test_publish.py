@@ -169,6 +169,10 @@ def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, r
         card = hub.read(REPO, "README.md").decode()
         assert (row in card, "ana-maria" in card) == (is_there, False)
     assert not [name for name in hub.files(REPO) if "reviews" in name or "audit" in name]
+    Reviews(run).keep(Mark(ids_of(run, "sft")[0], flagged=True))
+    assert beam("publish", run, "--repo", REPO, "--with", "audit").returncode == 0
+    sentence = "a reviewer also flagged the records of 1 SFT row, which are part of this publication."
+    assert sentence in hub.read(REPO, "README.md").decode(), "only the card is new again"
 
 
 def test_nothing_private_goes_out(hub: StandIn, beam: Beam, run: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.card import write_card
-from groundtrace.publishing.publication import Publication
+from groundtrace.publishing.publication import FlaggedRows, Publication
 from groundtrace.publishing.reading import InspectError, open_tables, read_summary
 from groundtrace.publishing.view.audit import WHOLE, Audit, open_audit
 from groundtrace.publishing.view.audit_estimate import KEPT, Share, estimate
@@ -128,6 +128,21 @@ def test_the_card_states_that_an_audit_is_not_complete_or_has_judged_all_rows(fo
         card = (folder / "README.md").read_text("utf-8")
         assert ("3 of the sample's traces were not judged." in card) == is_partial
         assert ("An interval from a number to the same number" in card) == is_exact
+
+
+@pytest.mark.parametrize("are_left_out", [True, False])
+def test_the_card_states_flags_beside_the_figures(folder: Path, are_left_out: bool) -> None:
+    judge(folder, "", wrong=0)
+    found, summary = audit_figures(folder), read_summary(folder)
+    flagged = FlaggedRows({"sft": 2, "rl": 0}, are_left_out)
+    part = "left out of" if are_left_out else "part of"
+    sentence = f"a reviewer also flagged the records of 2 SFT rows, which are {part} this publication."
+    for of_card, is_there in ((flagged, True), (FlaggedRows({"sft": 0, "rl": 0}, are_left_out), False)):
+        publication = Publication("my-team/my-set", "0" * 64, (), None, {}, found, of_card)
+        with open_tables(folder, summary) as tables:
+            write_card(folder, summary, tables, [], publication)
+        section = (folder / "README.md").read_text("utf-8").partition('### How often "verified" is right')[2]
+        assert (sentence in section.partition("\n### ")[0]) == is_there
 
 
 @pytest.mark.slow
