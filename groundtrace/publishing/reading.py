@@ -3,6 +3,7 @@
 Shards are Parquet files. They are read with DuckDB.
 """
 
+import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from groundtrace.storage.views import add_row, add_view, quoted_name
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
+_GUESS = re.compile(r"(Table with name .* does not exist!) Did you mean .*?\"\?")
+"""DuckDB's guess at a table. It often names one of DuckDB's own tables, which a user of a run does not know."""
 _SECTIONS = ("endpoints", "roles", "sandbox")
 MAX_MEMORY_GIB = 4
 """The maximum RAM, in GiB, that a database with the rows of runs may use."""
@@ -315,8 +318,9 @@ def _run_row(summary: RunSummary) -> dict[str, str | int | float]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the error's message on one line, without the query that DuckDB appends to it.
+    """Return the error's message on one line, without the query and the guess at a table that DuckDB appends to it.
 
     For an error without a message, such as MemoryError, the name of its class is returned.
     """
-    return " ".join(str(error).split("\nLINE ", 1)[0].split()) or type(error).__name__
+    message = " ".join(str(error).split("\nLINE ", 1)[0].split())
+    return _GUESS.sub(r"\1", message) or type(error).__name__
