@@ -302,7 +302,8 @@ def _add_inspect(commands: Any) -> None:
     inspect.add_argument("runs", nargs="+", metavar="RUN", help="a run folder; several only with --sql")
     inspect.add_argument(
         "--sql",
-        help="a query over the tables sft, rl, rejected, verdicts and runs; for several runs, over a.sft, b.sft …",
+        help="a query over the tables sft, rl, rejected, verdicts, marks, judgements and runs; for several runs, over "
+        "a.sft, b.sft …",
     )
     written = inspect.add_mutually_exclusive_group()
     written.add_argument(

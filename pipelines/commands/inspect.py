@@ -78,13 +78,20 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary]]:
     """Yield the database of the runs, and the summary of the first run.
 
-    The body of the ``with`` statement queries the database. Raises InspectError if such a query fails.
+    If ``sql`` is not None, the database also has the marks and judgements of reviewers
+    (:func:`groundtrace.publishing.view.review_tables.add_review_tables`). The body of the ``with`` statement queries
+    the database. Raises InspectError if such a query fails.
     """
     summaries = [read_summary(run, digests=True) for run in runs]
     one = len(runs) == 1
     opened = open_tables(runs[0], summaries[0]) if one else open_several(list(zip(runs, summaries, strict=True)))
     with opened as connection:
         try:
+            if sql is not None:
+                from groundtrace.publishing.view.review_tables import add_review_tables  # needs OpenCV
+
+                for names, run, summary in zip([("",)] if one else schema_names(runs), runs, summaries, strict=True):
+                    add_review_tables(connection, run, summary, names)
             yield connection, summaries[0]
         except BrokenPipeError:  # the output of the command, as in `beam inspect … | head`
             raise
@@ -215,9 +222,11 @@ def _tables_of(runs: Sequence[Path], sql: str | None) -> str:
     if sql is None:
         return ": repeat the run, or use a machine with more memory if the memory ran out"
     if len(runs) == 1:
-        return f"; the tables of {runs[0]} are sft, rl, rejected, verdicts and runs, and `DESCRIBE sft` lists columns"
+        names = "sft, rl, rejected, verdicts, marks, judgements and runs"
+        return f"; the tables of {runs[0]} are {names}, and `DESCRIBE sft` lists columns"
     named = [f"{names[0]} is {run}" for names, run in zip(schema_names(runs), runs, strict=True)]
-    return f"; the tables are a.sft, a.rl, a.rejected, a.verdicts, b.sft and so on ({', '.join(named)})"
+    tables = "a.sft, a.rl, a.rejected, a.verdicts, a.marks, a.judgements, a.runs, b.sft and so on"
+    return f"; the tables are {tables} ({', '.join(named)})"
 
 
 def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:

@@ -16,7 +16,7 @@ random sample of its rows, so a new one must be drawn.
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Audit:
     ) -> None:
         self._run, self.note = run, note
         self.strata, self.rows, self.reviewer, self._sample = dict(strata), tuple(rows), reviewer, sample
-        self._all = [each for each in read_lines(run, JUDGEMENTS, _judgement) if each.sample == sample]
+        self._all = [each for each in read_judgements(run) if each.sample == sample]
 
     @property
     def verdicts(self) -> list[str]:
@@ -192,6 +192,14 @@ class Audit:
         others = sorted({each.reviewer for each in self._all} - {self.reviewer})
         pairs = {name: _pairs(mine, _last(self._all, name, traces)) for name in others}
         return {name: (_kappa(both), len(both)) for name, both in pairs.items() if both}
+
+
+def read_judgements(run: Path) -> Iterator[Judgement]:
+    """Yield all judgements in the run folder ``run`` in their order, also those of earlier samples and undone ones.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if the file of judgements cannot be read.
+    """
+    return read_lines(run, JUDGEMENTS, _judgement)
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
@@ -300,6 +308,17 @@ def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImag
     record = record_of(place, images)
     trace = record["traces"][0]
     named = tuple(each["name"] for each in trace["verdicts"] if each["value"] is not None)
+    return AuditedRow(record_id, stratum, judged_digest(record), named)
+
+
+def judged_digest(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all that a person judges in an audit.
+
+    This is the best trace of a record, its turns, the question and the gold answer. ``record`` holds the data of the
+    record (:func:`groundtrace.publishing.view.record.record_of`). The result is "" if the record has no trace.
+    """
+    if not record["traces"]:
+        return ""
     turns = [{name: each for name, each in turn.items() if name not in ("parts", "marks")} for turn in record["turns"]]
-    judged = [*(record[name] for name in ("question", "choices", "answer")), trace["sha256"], turns]
-    return AuditedRow(record_id, stratum, hashlib.sha256(json.dumps(judged).encode()).hexdigest(), named)
+    judged = [*(record[name] for name in ("question", "choices", "answer")), record["traces"][0]["sha256"], turns]
+    return hashlib.sha256(json.dumps(judged).encode()).hexdigest()

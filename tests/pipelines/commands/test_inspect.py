@@ -363,7 +363,10 @@ def test_a_query_over_several_runs(two_runs: list[str], sql: str, expected: str)
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT id FROM sft", "the tables are a.sft, a.rl, a.rejected, a.verdicts, b.sft and so on (a is "),
+        (
+            "SELECT id FROM sft",
+            "the tables are a.sft, a.rl, a.rejected, a.verdicts, a.marks, a.judgements, a.runs, b.sft and so on (a is ",
+        ),
         ("DROP VIEW a.sft", "got DROP"),
         ("SELECT * FROM read_text('/etc/hostname')", "disabled by configuration"),
         (None, "beam inspect reads several runs only with a query: add --sql, or compare two runs with `beam diff"),
