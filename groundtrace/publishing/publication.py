@@ -57,10 +57,12 @@ class FlaggedRows:
     Attributes:
         rows: the number of these rows of each set (sft, rl or rejected).
         are_left_out: True if these rows are left out of the publication, False if they are published.
+        outdated: the number of left-out rows whose flag was set on another version of the row.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     are_left_out: bool = False
+    outdated: int = 0
 
     @property
     def total(self) -> int:

@@ -72,7 +72,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import ExportArguments, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT
-    from groundtrace.publishing.view.reviews import flags_hint
+    from groundtrace.publishing.view.reviews import flags_hint, outdated_hint
 
     request = ExportArguments(
         local_copy(parsed.run),
@@ -94,6 +94,8 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         say(f"{side}: {count.written} of {counted(count.read, 'row')} written{asked}")
         for reason, rows in count.left_out.most_common():
             say(f"  left out: {rows} for {reason} ({LEFT_OUT} lists them)")
+    if outdated := sum(count.outdated for count in done.counts.values()):
+        say(outdated_hint(outdated))
     if flagged := sum(count.flagged for count in done.counts.values()):
         say(flags_hint(flagged))
     say(f"{done.folder}: {', '.join(done.files)}")

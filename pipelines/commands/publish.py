@@ -124,7 +124,8 @@ def summary_lines(prepared: "Prepared") -> list[str]:
 
     - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
     - A line with the numbers of rows whose records a reviewer flagged in ``beam view``: of the rows that are left out
-      for this reason if the user requested it, and else of published rows, if there are any.
+      for this reason if the user requested it, and else of published rows, if there are any. If flags of left-out rows
+      were set on another version of their row, a line states their number.
     - A line with the number of judged traces if the result of an audit is published. In an audit, a person judges
       traces of the run. If some traces of the audit were not judged, the line is a warning.
     - A line for each file, with its size.
@@ -132,8 +133,7 @@ def summary_lines(prepared: "Prepared") -> list[str]:
       and the digest of the run's config, code and training rows.
     """
     from groundtrace.publishing.hub.upload import mb
-    from groundtrace.publishing.publication import rows_text
-    from groundtrace.publishing.view.reviews import flags_hint
+    from groundtrace.publishing.view.reviews import flags_hint, outdated_hint
 
     lines = []
     for use in prepared.uses:
@@ -143,7 +143,9 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
     if prepared.flagged.are_left_out:
-        lines.append(f"left out, because their records are flagged in `beam view`: {rows_text(prepared.flagged.rows)}")
+        lines.append(f"left out, because their records are flagged in `beam view`: {prepared.flagged.text}")
+        if prepared.flagged.outdated:
+            lines.append(outdated_hint(prepared.flagged.outdated))
     elif prepared.flagged.total:
         lines.append(flags_hint(prepared.flagged.total))
     if prepared.audit is not None and prepared.audit.open:

@@ -102,7 +102,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
-    flags, leaves_out = flags_of(arguments.run).keys(), arguments.without_flagged
+    flags, leaves_out = flags_of(arguments.run), arguments.without_flagged
     with _unfinished(arguments) as folder:
         counts = {
             side: write_side(arguments.run, side, form, target, folder, flags, leaves_out)

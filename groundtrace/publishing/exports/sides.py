@@ -3,13 +3,15 @@
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target, Writer
 from groundtrace.publishing.exports.errors import LeftOut
 from groundtrace.publishing.exports.rows import read_rows, ready_rows
+from groundtrace.publishing.view.reviews import Mark, seen_trace
 
 LEFT_OUT = "left_out.jsonl"
 
@@ -25,6 +27,7 @@ class SideCounts:
             for each of its streams (prompts).
         left_out: the number of left-out rows by reason.
         flagged: the number of written rows whose record a reviewer has flagged in ``beam view``.
+        outdated: the number of rows that are left out because of a flag that was set on another version of the row.
     """
 
     read: int = 0
@@ -32,6 +35,7 @@ class SideCounts:
     prompts: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     flagged: int = 0
+    outdated: int = 0
 
 
 def write_side(
@@ -40,23 +44,23 @@ def write_side(
     form: ExportFormat,
     target: Target,
     folder: Path,
-    flags: Collection[str] = frozenset(),
-    without_flagged: bool = False,
+    flags: Mapping[str, Mark],
+    without_flagged: bool,
 ) -> SideCounts:
     """Write the rows of a training set to a folder. Return how many rows were read, written and left out.
 
     ``run`` is the run folder. ``side`` is the training set: sft or rl. ``form`` is the export format, and ``target``
-    describes the model to be trained. ``flags`` holds the ids of the rows that a reviewer flagged in ``beam view``.
-    They are left out if ``without_flagged`` is True, and else counted. Rows that the format cannot represent are left
-    out, too. ``folder`` is the folder to write. Its file :data:`LEFT_OUT` lists all left-out rows.
+    describes the model to be trained. ``flags`` holds the marks of the rows that a reviewer flagged in ``beam view``,
+    by id. These rows are left out if ``without_flagged`` is True, and else counted. Rows that the format cannot
+    represent are left out, too. ``folder`` is the folder to write. Its file :data:`LEFT_OUT` lists all left-out rows.
     """
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer, flags)
         for fields in read_rows(run, side, form):
             id, number = fields.get("id"), rows.counts.read
             rows.counts.read += 1
-            if without_flagged and id in flags:
-                rows.leave_out(id, LeftOut("flagged"))
+            if without_flagged and (mark := flags.get(id or "")):
+                rows.leave_out_flagged(mark, fields)
                 continue
             try:
                 rows.put(ready_rows(fields, side, number, form, target))
@@ -79,10 +83,11 @@ class Side:
     other.
 
     ``side`` is the training set (sft or rl), ``folder`` is the export folder, and ``writer`` writes the rows. ``flags``
-    holds the ids of rows that a reviewer flagged. ``counts`` holds the numbers of written and left-out rows.
+    holds the marks of the rows that a reviewer flagged, by id. ``counts`` holds the numbers of written and left-out
+    rows.
     """
 
-    def __init__(self, side: str, folder: Path, writer: Writer, flags: Collection[str]) -> None:
+    def __init__(self, side: str, folder: Path, writer: Writer, flags: Mapping[str, Mark]) -> None:
         self.counts = SideCounts()
         self._side, self._folder, self._writer, self._flags = side, folder, writer, flags
         self._waiting: Sequence[ExportRow] = ()
@@ -126,6 +131,19 @@ class Side:
         self.counts.flagged += rows[0].fields.get("id") in self._flags
         self.counts.prompts += len(rows)
         return True
+
+    def leave_out_flagged(self, mark: Mark, fields: Mapping[str, Any]) -> None:
+        """Leave out a row because of its flag. ``mark`` has the flag, and ``fields`` are the row's columns.
+
+        The detail of the row states whether the flag was set on another version of the row, as a repeated run may have
+        replaced its trace. It does not contain the reviewer's note, which may name people or other private facts: an
+        export is often passed on, and a note is only in the run folder.
+        """
+        details = ["the reviewer's note is in `beam view`"] if mark.note else []
+        if not mark.is_about(self._side, seen_trace(fields)):
+            self.counts.outdated += 1
+            details.append("the row has changed since it was flagged")
+        self.leave_out(mark.id, LeftOut("flagged", "; ".join(details)))
 
     def leave_out(self, id: object, error: LeftOut) -> None:
         """Count a row that is left out, and add it to the file :data:`LEFT_OUT`.

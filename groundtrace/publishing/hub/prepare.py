@@ -26,7 +26,8 @@ from groundtrace.publishing.hub.sources import strictest
 from groundtrace.publishing.publication import FlaggedRows, Publication, SourceUse
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
-from groundtrace.publishing.view.reviews import flags_of
+from groundtrace.publishing.view.present_rows import present_rows
+from groundtrace.publishing.view.reviews import Mark, flags_of
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_regular
@@ -140,10 +141,13 @@ def prepare(
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: shards_of(run, name) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
-    flags, of_sets = frozenset(flags_of(run)), {name: shards[name] for name in sets}
-    selection = select_rows(of_sets, asked, flags if without_flagged else frozenset())
-    found = selection.flagged if without_flagged else count_rows(of_sets, selection.sources, flags)
-    flagged = FlaggedRows(found, without_flagged)
+    flags, of_sets = flags_of(run), {name: shards[name] for name in sets}
+    selection = select_rows(of_sets, asked, frozenset(flags) if without_flagged else frozenset())
+    if without_flagged:
+        outdated = count_rows(of_sets, selection.sources, _outdated(run, summary, flags))
+        flagged = FlaggedRows(selection.flagged, True, sum(outdated.values()))
+    else:
+        flagged = FlaggedRows(count_rows(of_sets, selection.sources, flags))
     rows, uses = selection.rows, selection.uses
     for name in sets:
         _put_shards(staging / name, shards[name], selection, change_of(name, summary))
@@ -164,6 +168,16 @@ def prepare(
     return Prepared(staging, summary, files, uses, flagged, rows, audit, run_sha256, published_sha256)
 
 
+def _outdated(run: Path, summary: RunSummary, flags: Mapping[str, Mark]) -> set[str]:
+    """Return the ids of the flagged records whose flag was set on another version of the row.
+
+    ``flags`` are the marks of the flagged records by id, and ``summary`` is the content of ``run.json``.
+    """
+    with open_tables(run, summary) as tables:
+        present = present_rows(tables, flags)
+    return {record_id for record_id, row in present.items() if not flags[record_id].is_about(*row)}
+
+
 def _audit_digest(audit: AuditFigures | None, flagged: FlaggedRows) -> dict[str, str]:
     """Return the SHA-256 of all facts in the card's section on the audit, by the name :data:`AUDIT`; empty without it.
 
@@ -172,7 +186,7 @@ def _audit_digest(audit: AuditFigures | None, flagged: FlaggedRows) -> dict[str,
     """
     if audit is None:
         return {}
-    facts = [asdict(audit), *([asdict(flagged)] if flagged.total else [])]
+    facts = [asdict(audit), *([dict(flagged.rows), flagged.are_left_out] if flagged.total else [])]
     return {AUDIT: hashlib.sha256(json.dumps(facts).encode()).hexdigest()}
 
 

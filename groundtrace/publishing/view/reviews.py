@@ -193,6 +193,12 @@ def flags_of(run: Path) -> dict[str, Mark]:
     return {mark.id: mark for mark in Reviews(run) if mark.flagged}
 
 
+def outdated_hint(flags: int) -> str:
+    """Return a line for a user who leaves out rows, of which ``flags`` (above 0) have a flag of an earlier version."""
+    were = "was set on another version of its row" if flags == 1 else "were set on other versions of their rows"
+    return f"{flags} of these flags {were}: look at the present row in `beam view`, and remove a flag that is outdated"
+
+
 def flags_hint(rows: int) -> str:
     """Return a line for a user who exports or publishes ``rows`` rows with a flag (a number above 0)."""
     them = "is flagged in `beam view`: --without-flagged leaves it out"

@@ -18,7 +18,7 @@ from groundtrace.publishing.exports.export import SUMMARY
 from groundtrace.publishing.exports.registry import FORMATS, export_format
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.rewards import groundtrace_client
-from groundtrace.publishing.view.reviews import Mark, Reviews
+from groundtrace.publishing.view.reviews import Mark, Reviews, text_digest
 from groundtrace.schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
@@ -109,6 +109,28 @@ def test_rows_of_flagged_records_are_left_out_on_request(form: str, tmp_path: Pa
     left = [(each["side"], each["id"], each["reason"]) for each in lines(tmp_path / "out/left_out.jsonl")]
     assert left == [("sft", "b", "flagged"), ("rl", "b", "flagged")]
     assert json.loads((tmp_path / "out" / SUMMARY).read_text("utf-8"))["without_flagged"] is True
+
+
+def test_flags_of_another_version_of_a_row_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path / "run", [sft("same"), sft("changed"), sft("moved"), sft("kept")], [rl("r")])
+    reviews, seen = Reviews(run), text_digest(trace((100, 50)))
+    reviews.keep(Mark("same", seen, True, note="Bo drew this box", set="sft"))
+    reviews.keep(Mark("changed", text_digest("another"), True, note="wrong"))
+    reviews.keep(Mark("moved", seen, True, set="rejected"))
+    reviews.keep(Mark("r", "", True, set="rl"))
+    words = ["export", str(run), "--format", "jsonl", "--family", "qwen3-vl", "--without-flagged"]
+    assert cli.main([*words, "--only", "sft", "--output", str(tmp_path / "out")]) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "  left out: 3 for flagged (left_out.jsonl lists them)",
+        "2 of these flags were set on other versions of their rows: look at the present row in `beam view`, and remove "
+        "a flag that is outdated",
+    ]
+    changed = "the row has changed since it was flagged"
+    noted = "the reviewer's note is in `beam view`"
+    found = {each["id"]: each["detail"] for each in lines(tmp_path / "out/left_out.jsonl")}
+    assert found == {"same": noted, "changed": f"{noted}; {changed}", "moved": changed}, "notes stay in the run folder"
+    whole = exported(run, "jsonl", tmp_path / "whole", without_flagged=True)
+    assert (whole.counts["rl"].left_out, whole.counts["rl"].outdated) == ({"flagged": 1}, 0)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "webdataset"])

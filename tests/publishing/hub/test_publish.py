@@ -22,7 +22,7 @@ from groundtrace.publishing.publication import rows_text
 from groundtrace.publishing.view.audit import WHOLE, open_audit
 from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.images import RowImages
-from groundtrace.publishing.view.reviews import Mark, Reviews
+from groundtrace.publishing.view.reviews import Mark, Reviews, text_digest
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.vision.media import MediaStore
 
@@ -302,6 +302,22 @@ def test_without_flags_the_same_is_published(hub: StandIn, beam: Beam, run: Path
     assert again.returncode == 0, again.stderr
     assert "because their records are flagged in `beam view`: 0 rows" in again.stdout
     assert "already published, nothing was sent" in again.stdout
+
+
+def test_flags_of_another_version_of_a_row_are_told(beam: Beam, run: Path) -> None:
+    [kept], [first, second, *_] = (
+        pq.read_table(shards_of(run, "sft")[0])["messages"].to_pylist()[:1],
+        ids_of(run, "sft"),
+    )
+    marks, words = Reviews(run), ("publish", run, "--repo", REPO, "--without-flagged", "--dry-run")
+    marks.keep(Mark(first, text_digest(kept[-1]["content"]), True, set="sft"))
+    marks.keep(Mark(ids_of(run, "rl")[0], "", True, set="rl"))
+    marks.keep(Mark("gone", text_digest("gone"), True))
+    assert "another version" not in beam(*words).stdout
+    marks.keep(Mark(second, text_digest("the trace of an earlier run"), True))
+    done = beam(*words)
+    assert "flagged in `beam view`: 2 SFT rows, 1 RL row\n1 of these flags was set on another version of" in done.stdout
+    assert "another version" not in beam("publish", run, "--repo", REPO, "--dry-run").stdout
 
 
 def test_all_rows_are_flagged(hub: StandIn, beam: Beam, run: Path) -> None:
