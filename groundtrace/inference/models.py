@@ -26,7 +26,7 @@ from groundtrace.inference.flow.breaker import Breaker
 from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.flow.watch import Watch
 from groundtrace.inference.flow.watcher import CallWatcher
-from groundtrace.inference.open_files import allow_connections
+from groundtrace.inference.open_files import allow_caches, allow_connections
 from groundtrace.inference.request import Continuation, Sampling, cache_key, fresh_key
 from groundtrace.inference.request_log import log_request, not_stored
 from groundtrace.inference.sample_requests import SampleRequests
@@ -64,7 +64,8 @@ class Models:
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
         used = {name for _, name in settings.roles}
-        allow_connections({name: each for name, each in settings.endpoints if name in used})
+        endpoints = {name: each for name, each in settings.endpoints if name in used}
+        allow_connections(endpoints)
         self.media = MediaStore(
             settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
         )
@@ -82,7 +83,9 @@ class Models:
             self._uploads.add("read what other machines have spent", self.budget.read_notes)
         self._cache = open_cache(cache, settings.storage, self._uploads)
         self._claiming = Claims(self._peers, self._cache)
-        self._neighbours = Neighbours(settings.neighbours if cached else (), unchanged=bool(settings.request_log))
+        others = settings.neighbours if cached else ()
+        others = others[: allow_caches(len(others), endpoints)]
+        self._neighbours = Neighbours(others, unchanged=bool(settings.request_log))
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}

@@ -1,9 +1,11 @@
-"""Raises the limit of open files of this process if its endpoints need more connections than the limit allows.
+"""Raises the limit of open files of this process if its endpoints and the caches of other runs need more open files.
 
 Each concurrent request has a connection, and a connection is an open file. Many systems allow a process 1,024 open
 files.
 """
 
+import contextlib
+import logging
 import resource
 from collections.abc import Mapping
 
@@ -16,6 +18,10 @@ OTHER_FILES = 256
 the connections of Beam.
 """
 
+FILES_OF_CACHE = 4
+"""The number of files that a process opens for a reply cache: its lock, its database, and two files of SQLite."""
+MIN_CACHES = 8
+"""The number of caches of other runs that a process may open, however low its limit of open files is."""
 
 MIN_FILES_OF_WORKERS = 64
 """The smallest limit of open files with which this process can use worker processes.
@@ -30,6 +36,9 @@ class TooFewFiles(UserError):
     """
 
 
+_log = logging.getLogger(__name__)
+
+
 def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
     """Raise the limit of open files of this process, so that each endpoint can have its largest number of concurrent
     requests. ``endpoints`` holds the settings of the endpoints by name.
@@ -37,7 +46,7 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
     Nothing is changed if the limit is high enough, or if all models run in this process. The limit also applies to the
     processes that this process starts later. Raises :class:`TooFewFiles` if the system does not allow the higher limit.
     """
-    most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
+    most = _connections(endpoints)
     if not most:
         return
     needed = sum(most.values()) + OTHER_FILES
@@ -53,6 +62,36 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
             f"raise the limit (`ulimit -n {needed}`, as root if necessary), or reduce "
             f"endpoints.{largest}.max_concurrency, which is {most[largest]}"
         ) from error
+
+
+def allow_caches(caches: int, endpoints: Mapping[str, EndpointSettings]) -> int:
+    """Raise the limit of open files of this process as far as ``caches`` open reply caches need it, and return how many
+    caches can be open at once. At least :data:`MIN_CACHES` can.
+
+    ``endpoints`` holds the settings of the endpoints by name: their connections come first. A warning names the remedy
+    if the system does not allow a limit for all caches.
+    """
+    first = sum(_connections(endpoints).values()) + OTHER_FILES
+    needed = first + caches * FILES_OF_CACHE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if caches <= MIN_CACHES or soft == resource.RLIM_INFINITY or soft >= needed:
+        return caches
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = allowed
+    fitting = min(caches, max(MIN_CACHES, (soft - first) // FILES_OF_CACHE))
+    if fitting < caches:
+        _log.warning(
+            "only %d of the %d caches of other runs are searched for replies, because this process may open only %d "
+            "files: raise the limit (`ulimit -n %d`, as root if necessary)", fitting, caches, soft, needed
+        )  # fmt: skip
+    return fitting
+
+
+def _connections(endpoints: Mapping[str, EndpointSettings]) -> dict[str, int]:
+    """Return the maximum number of connections of each endpoint that has connections, by the endpoint's name."""
+    return {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
 
 
 def check_for_workers() -> None:

@@ -5,13 +5,11 @@ The outputs are moved only if every record of the input is in them exactly once.
 :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
 """
 
-import contextlib
 import sys
 import time
 from dataclasses import replace
 
 from groundtrace.inference.serving import started_servers
-from groundtrace.inference.settings import Neighbour
 from groundtrace.pipelines.running.account.counts import figures_of
 from groundtrace.pipelines.running.account.failure_report import reporting_failure
 from groundtrace.pipelines.running.account.finishing import finish
@@ -22,14 +20,14 @@ from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import job_folder
 from groundtrace.pipelines.running.execute.waves import first_wave_share, next_wave_share, threshold
 from groundtrace.pipelines.running.plan.checks import check_cache, check_plan
-from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since
+from groundtrace.pipelines.running.plan.freshness import fresh_since
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.job_check import is_dry_run
+from groundtrace.pipelines.running.plan.neighbours import MAX_NEIGHBOURS, neighbours_of, unsearched_line
 from groundtrace.pipelines.running.plan.options import OptionError, runner_line
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.pipelines.running.plan.workers import overshoot_line
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import say
 from groundtrace.stages.plumbing.metrics import clear_board
 from groundtrace.stages.plumbing.recipe import Draw
@@ -63,33 +61,19 @@ def execute(plan: Plan) -> RunSummary:
                 spending.run() as notes,
             ):
                 since = fresh_since(plan.folder.root)
+                neighbours = neighbours_of(plan, since)
+                say(*unsearched_line(neighbours), file=sys.stderr)
                 # All roles are kept. So a stage that calls an undeclared role gets an error that names this role.
                 models = replace(
                     models,
                     roles=plan.models.roles,
                     notes=str(notes),
-                    neighbours=_neighbours(plan, since),
+                    neighbours=neighbours[:MAX_NEIGHBOURS],
                     fresh_since=since,
                 )
                 served = replace(plan, models=models)
                 summary = summarise(served, _run_waves(served), time.monotonic() - started)
                 return finish(plan, summary, made)
-
-
-def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
-    """Return the reply caches of other runs from which this run can copy replies.
-
-    The other runs have the same input, and their run folders have the same parent folder as that of this run. ``since``
-    is the time that ``--fresh`` set (:func:`fresh_since`); "" if there is none. The result is () if ``since`` is not
-    "", if the user names a cache with ``--cache``, or if not all workers run on this machine.
-    """
-    if plan.arguments.cache or not plan.is_local or since:
-        return ()
-    found = []
-    for folder in plan.folder.beside(plan.input.fingerprint):
-        with contextlib.suppress(FreshnessError, UnsafeFile):  # it is unknown which of its replies may be used
-            found.append(Neighbour(folder.root.name, folder.cache_path, fresh_since(folder.root)))
-    return tuple(found)
 
 
 def _run_waves(plan: Plan) -> list[Wave]:

@@ -6,6 +6,16 @@ import sys
 
 import pytest
 
+CACHES = """
+import json, resource, sys
+from groundtrace.inference.open_files import allow_caches
+from groundtrace.inference.settings import EndpointSettings
+soft, hard, caches, requests = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+found = allow_caches(caches, {"far": EndpointSettings("openai", "m", max_concurrency=requests)})
+print(json.dumps([found, resource.getrlimit(resource.RLIMIT_NOFILE)[0]]))
+"""
+
 SCRIPT = """
 import json, resource, sys
 from groundtrace.inference.open_files import TooFewFiles, allow_connections
@@ -27,6 +37,22 @@ def limited(*numbers: int) -> list[object]:
     words = [sys.executable, "-c", SCRIPT, *map(str, numbers)]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected", "warning"),
+    [
+        pytest.param((1024, 4096), [100, 1024], "", id="the limit suffices"),
+        pytest.param((512, 4096), [100, 720], "", id="the limit is raised"),
+        pytest.param((512, 600), [70, 600], "only 70 of the 100 caches of other runs are searched", id="some fit"),
+        pytest.param((64, 64), [8, 64], "raise the limit (`ulimit -n 720`", id="as many as ever"),
+    ],
+)
+def test_caches_of_other_runs_that_fit_the_limit(limits: tuple[int, int], expected: list[int], warning: str) -> None:
+    words = [sys.executable, "-c", CACHES, *map(str, limits), "100", "64"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == expected
+    assert warning in ran.stderr if warning else not ran.stderr
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@ again.
 """
 
 import logging
+import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,27 +21,23 @@ _log = logging.getLogger(__name__)
 
 class Neighbours:
     """Opens the reply caches of other runs (the neighbours), and looks up replies in them. No reply is added to these
-    caches. ``neighbours`` holds the file and the name of each cache.
+    caches. ``neighbours`` holds the file and the name of each cache, in the order in which they are searched.
 
-    If ``unchanged`` is False, other processes can use the caches at the same time. If necessary, files are created in
-    the folder of a cache, and the cache is repaired. A cache that cannot be opened is skipped with a warning.
+    If ``unchanged`` is False, other processes can use the caches at the same time. A cache is opened when the first
+    reply is searched in it. If necessary, files are created in the folder of a cache, and the cache is repaired. A
+    cache that cannot be opened is skipped with a warning, and one that was deleted without a warning.
 
-    If ``unchanged`` is True, no file is created or changed. The caller must make sure that no other process changes the
-    caches at the same time. A cache that cannot be read raises an error.
+    If ``unchanged`` is True, all caches are opened at once, and no file is created or changed. The caller must make
+    sure that no other process changes the caches at the same time. A cache that cannot be read raises an error.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
         self._caches: list[tuple[Neighbour, ReplyCache | StoredReplies]] = []
-        for each in neighbours:
-            if unchanged:
-                self._caches.append((each, StoredReplies(Path(each.cache_path))))
-                continue
-            try:
-                self._caches.append((each, ReplyCache(each.cache_path)))
-            except (CacheInUse, UnsafeFile, OSError, sqlite3.Error) as error:
-                _log.warning(
-                    "the replies of the cache %s cannot be read, so they are not used: %s", each.cache_path, error
-                )
+        self._unopened = deque[Neighbour]()
+        if unchanged:
+            self._caches += [(each, StoredReplies(Path(each.cache_path))) for each in neighbours]
+        else:
+            self._unopened.extend(neighbours)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Look up replies in the caches of other runs. Returns the found replies, by their key in this run's cache.
@@ -58,18 +56,41 @@ class Neighbours:
         stored.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
-        for neighbour, cache in self._caches:
-            if missing:
-                there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}
-                for key, kept in cache.get(there).items():
-                    found[there[key]] = replace(kept, completion=_taken(kept, neighbour.name))
-                    del missing[there[key]]
+        for neighbour, cache in self._opened():
+            there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}
+            for key, kept in cache.get(there).items():
+                found[there[key]] = replace(kept, completion=_taken(kept, neighbour.name))
+                del missing[there[key]]
+            if not missing:
+                break
         return found
+
+    def _opened(self) -> Iterator[tuple[Neighbour, ReplyCache | StoredReplies]]:
+        """Yield the caches that can be read, each with its neighbour. A cache that was not open is opened before it is
+        yielded.
+        """
+        yield from self._caches
+        while self._unopened:
+            each = self._unopened.popleft()
+            if (cache := _open(each.cache_path)) is not None:
+                self._caches.append((each, cache))
+                yield each, cache
 
     def close(self) -> None:
         """Close the files of the other runs' caches."""
         for _, cache in self._caches:
             cache.close()
+
+
+def _open(path: str) -> ReplyCache | None:
+    """Open the cache with the SQLite file ``path``. Return None if the file does not exist (opening the cache would
+    create the deleted run's folder again), or, with a warning, if the cache cannot be opened.
+    """
+    try:
+        return ReplyCache(path) if os.path.lexists(path) else None
+    except (CacheInUse, UnsafeFile, OSError, sqlite3.Error) as error:
+        _log.warning("the replies of the cache %s cannot be read, so they are not used: %s", path, error)
+        return None
 
 
 def _taken(kept: CachedReply, name: str) -> Completion:

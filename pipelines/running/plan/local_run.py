@@ -25,7 +25,6 @@ from groundtrace.storage.places import Place, RemotePath
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
-MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 """Names of a folder and two empty files in the staging folder, which exist while new outputs replace the old outputs.
 
@@ -90,7 +89,7 @@ class LocalRun:
         """Return the folders of other runs next to this run's folder that have the same input and a reply cache (stored
         replies of models).
 
-        The result has at most 8 folders, those with the newest caches first.
+        The folders with the newest caches are first in the result.
 
         The run can use the replies in the caches of these folders. For example, it can use the replies that an earlier
         preview of the same input has paid for. ``fingerprint`` is a digest of the input's content.
@@ -102,7 +101,7 @@ class LocalRun:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, UnsafeFile):
                 if folder.root != self.root and _fingerprint_of(folder.root) == fingerprint:
                     found.append((Path(folder.cache_path).stat().st_mtime, folder))
-        return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
+        return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True))
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Prepare the run folder for a run: write ``input.json``, and remove unfinished outputs of an interrupted run.

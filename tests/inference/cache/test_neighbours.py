@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.settings import Neighbour
 
 from ..asking import ask, texts
@@ -72,7 +73,37 @@ def test_a_neighbour_with_a_link_in_its_cache_is_left_out(
     server.say("a")
     (tmp_path / "sent/cache").mkdir(parents=True)
     (tmp_path / "mine").mkdir()
+    (tmp_path / "sent/cache/replies.sqlite").touch()
     (tmp_path / "sent/cache/log").symlink_to(tmp_path / "mine")
     settings, _ = folders("full", folders("sent")[1])
     assert texts(ask(settings, text_prompt())) == ["a"]
     assert "is a link" in caplog.text and not any((tmp_path / "mine").iterdir())
+
+
+def test_a_reply_of_the_oldest_of_many_runs_is_found(server, folders, text_prompt, tmp_path: Path) -> None:
+    server.say("a")
+    oldest, its_cache = folders("a")
+    assert ask(oldest, text_prompt()).text == "a"
+    newer = [folders(f"b{number}") for number in range(30)]
+    for settings, _ in newer:
+        ReplyCache(settings.cache_path).close()
+    mine, _ = folders("mine", *(cache for _, cache in newer), its_cache)
+    assert ask(mine, text_prompt()).call.taken_from == ("a",)
+    assert len(server.seen) == 1
+
+
+def test_older_caches_are_not_opened_once_a_reply_is_found(server, folders, text_prompt, tmp_path: Path) -> None:
+    server.say("a")
+    (newest, found), (older, unopened) = folders("b"), folders("a")
+    ReplyCache(older.cache_path).close()
+    lock = tmp_path / "a/cache/.cache.lock"
+    lock.unlink()
+    ask(newest, text_prompt())
+    assert ask(folders("mine", found, unopened)[0], text_prompt()).call.taken_from == ("b",)
+    assert not lock.exists()
+
+
+def test_a_run_that_was_deleted_meanwhile_is_not_created_again(server, folders, text_prompt, tmp_path: Path) -> None:
+    server.say("a")
+    assert ask(folders("mine", folders("gone")[1])[0], text_prompt()).text == "a"
+    assert not (tmp_path / "gone").exists()
