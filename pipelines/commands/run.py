@@ -13,7 +13,7 @@ from groundtrace.pipelines.running.execute.dry_run import dry_run
 from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
 from groundtrace.pipelines.running.execute.worker_forks import end_unused_template, fork_template
 from groundtrace.pipelines.running.plan.budget import RunBudget
-from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
+from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, fullest_run_beside, workers_text
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.job_check import is_dry_run
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
@@ -75,7 +75,7 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         summary = execute(plan)
     say(*summary_text(summary, parsed.output, _config(plan)).split("\n"))
     total = count_records(plan.context.sources)
-    forecast = forecast_text(summary, total, plan.stages, plan.settings)
+    forecast = forecast_text(summary, total, plan.stages, plan.settings, fullest_run_beside(plan))
     say(*forecast.split("\n"))
     if total and summary.counts.input and (parsed.workers or goes_elsewhere(plan.options)):
         say(workers_text(total, expected_calls(summary, total, plan.stages, plan.settings)))

@@ -21,7 +21,9 @@ from typing import Any
 
 from groundtrace.config.settings import config_sha256
 from groundtrace.pipelines.running.plan.expected_stage import ExpectedRun, ExpectedStage, unit_seconds
+from groundtrace.pipelines.running.plan.freshness import fresh_since
 from groundtrace.pipelines.running.plan.inputs import count_records
+from groundtrace.pipelines.running.plan.neighbours import MAX_NEIGHBOURS, neighbours_of
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.rewards.blindness import blind_text
@@ -110,7 +112,9 @@ def _within(t: float, degrees: int) -> float:
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
 
 
-def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
+def forecast_text(
+    summary: RunSummary, total: int | None, stages: StageList, settings: Any, beside: RunSummary | None = None
+) -> str:
     """Return a forecast (calls, cost, rows) of a run on the whole input, as text of a few lines.
 
     Args:
@@ -118,6 +122,8 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
         total: The number of records of the input; None if it is unknown.
         stages: The stages (steps) of the recipe.
         settings: The config.
+        beside: The counts and costs of a run beside the preview whose replies a run on the whole input finds
+            (:func:`fullest_run_beside`); None if there is none.
 
     The forecast number of calls is proportional to the number of records, with two exceptions. Some stages read a
     sample of limited size; the calls of such a stage do not exceed the maximum of the stage. Other stages draw a sample
@@ -147,7 +153,11 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     for usage, factor in _drawn_calls(summary, total / seen, stages, settings):
         calls = _shifted(calls, usage.calls * (factor - total / seen))
         cost = _shifted(cost, usage.worth_usd * (factor - total / seen))
+    if beside is not None and beside.usage.calls > known.calls:
+        known = beside.usage
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
+    if share > 1 or (beside is not None and beside.counts.input >= total):
+        share = 1.0
     prices = ", at the prices of the config" if cost[0] else ""
     lines = [f"forecast for {counted(total, 'record')} from {seen}{prices}"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
@@ -256,13 +266,30 @@ def expected_run(summary: RunSummary, total: int, stages: StageList, settings: A
 
 
 def _earlier_run(plan: Plan) -> RunSummary | None:
-    sha256 = config_sha256(plan.settings)
     for folder in (plan.folder, *plan.folder.beside(plan.input.fingerprint)):
         with contextlib.suppress(InspectError):
             summary = read_summary(folder.root, checked=False)
-            if (summary.recipe, summary.config_sha256) == (plan.recipe.name, sha256) and summary.counts.input:
+            if _is_alike(summary, plan):
                 return summary
     return None
+
+
+def fullest_run_beside(plan: Plan) -> RunSummary | None:
+    """Return the summary of the run with the most input records, among those whose replies a run of ``plan`` uses and
+    that have its recipe and config; None if there is no such run. Their replies are those of the first records of a run
+    of ``plan``, so they need not be requested.
+    """
+    found = []
+    for neighbour in neighbours_of(plan, fresh_since(plan.folder.root))[:MAX_NEIGHBOURS]:
+        with contextlib.suppress(InspectError):
+            found.append(read_summary(plan.folder.root.parent / neighbour.name, checked=False))
+    alike = (each for each in found if _is_alike(each, plan))
+    return max(alike, key=lambda summary: summary.counts.input, default=None)
+
+
+def _is_alike(summary: RunSummary, plan: Plan) -> bool:
+    recipe_and_config = plan.recipe.name, config_sha256(plan.settings)
+    return (summary.recipe, summary.config_sha256) == recipe_and_config and summary.counts.input > 0
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from groundtrace.pipelines.running.plan.forecast import (
     expected_run,
     expected_tokens,
     forecast_text,
+    fullest_run_beside,
     run_to_expect,
     t_quantile,
     worker_hours,
@@ -226,6 +227,30 @@ def test_a_preview_in_the_folder_or_beside_it_counts(look: Path, output: str) ->
 def test_others_do_not(look: Path, output: str, overrides: tuple[str, ...]) -> None:
     plan = make_plan(RunArguments(PIPELINE, SAMPLE, str(look.parent / output), overrides=overrides))
     assert run_to_expect(plan) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_found"),
+    [({}, True), ({"overrides": ("attempt.k=7",)}, False), ({"cache": "shared"}, False)],
+    ids=["alike", "config", "cache"],
+)
+def test_the_run_beside_whose_replies_a_run_finds(look: Path, arguments: dict[str, Any], is_found: bool) -> None:
+    plan = make_plan(RunArguments(PIPELINE, SAMPLE, str(look.parent / "run"), **arguments))
+    assert fullest_run_beside(plan) == (read_summary(look) if is_found else None)
+
+
+def test_replies_of_a_run_beside_are_in_the_forecast() -> None:
+    def line(beside: RunSummary | None) -> str:
+        return forecast_text(ALIKE, 200, STAGES, Settings(), beside).splitlines()[3]
+
+    half, full = (replace(ALIKE, counts=Counts(n, 0, 0, {}), ledger=side_of(n)) for n in (100, 200))
+    assert line(ALIKE) == "  already in the cache: the replies to 15 calls, $1.75 (5%)", "of the same records"
+    assert line(half) == "  already in the cache: the replies to 100 calls, $17.50 (50%)"
+    assert line(full) == "  already in the cache: the replies to 200 calls, $35.00 (100%)"
+
+
+def side_of(calls: int) -> dict[str, RoleLedger]:
+    return {"policy": RoleLedger({"attempt": side(calls, 0.175 * calls)})}
 
 
 def test_hours_grow_with_records_and_calls() -> None:
