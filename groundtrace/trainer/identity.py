@@ -8,12 +8,15 @@ addresses. This module lists the settings that are not compared. All other setti
 are added later.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from groundtrace.config.errors import ConfigError
+from groundtrace.rewards.recipes.registry import complete_options
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.registry import plugin_files
@@ -72,6 +75,8 @@ NAMES = {
     "batch_plan": "the batch plan",
 }
 """The names of keys in messages that are not settings. They are shown after the settings, which may be their cause."""
+RECIPE, OPTIONS = "reward.recipe", "reward.options."
+"""The key of the reward recipe in an identity, and the beginning of the keys of its options."""
 MAX_SHOWN_CHARS, MAX_SHOWN_KEYS = 200, 8
 """The maximum length of a value, or of the list of changed files, in a message, and the maximum number of keys."""
 FREE_OF_ENDPOINTS = {
@@ -132,8 +137,11 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data, code and settings that determine the
     result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command. If an
     earlier version wrote the checkpoint, its identity has no entry for the user's code or for the content of the rows,
-    and these are not compared.
+    and these are not compared. An option of the reward that an identity does not contain has its default, because the
+    config did not name it.
     """
+    if saved.get(RECIPE) == now.get(RECIPE):
+        saved, now = ({**each, **_all_options(each)} for each in (saved, now))
     known = [key for key in dict.fromkeys((*now, *saved)) if key != OWN_CODE and (key != CONTENT or key in saved)]
     keys = [key for key in known if saved.get(key) != now.get(key)]
     found = []
@@ -149,6 +157,22 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
         found.append(f"your code has changed in {printable(', '.join(changed))[:MAX_SHOWN_CHARS]}")
     return "; ".join(found) or None
+
+
+def _all_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of an identity's reward recipe by their dotted names, including those with defaults. The
+    result is empty if the identity has no recipe, as in SFT, or if its options are not valid for the present recipe.
+    """
+    named: dict[str, Any] = {}
+    for name, value in values.items():
+        if name.startswith(OPTIONS):
+            *path, last = name.removeprefix(OPTIONS).split(".")
+            functools.reduce(lambda section, part: section.setdefault(part, {}), path, named)[last] = value
+    try:
+        options = complete_options(str(values[RECIPE]), named)
+    except (KeyError, ConfigError):
+        return {}
+    return dict(_leaves(options, ("reward", "options")))
 
 
 def _leaves(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ import math
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -73,7 +74,8 @@ class Monitor:
         """
         self.output, self.steps, self._settings, self._command = output, steps, settings, command
         output.mkdir(parents=True, exist_ok=True)
-        config = to_toml(settings)
+        complete = replace(settings, reward=settings.reward.complete())
+        config = to_toml(complete)
         earlier = (recorded_run(output) if done else None) or {}
         is_done = done == steps and earlier.get("ended") == "done"
         self._finished: str | None = earlier.get("finished") if is_done else None
@@ -83,7 +85,7 @@ class Monitor:
             "model": settings.model.path,
             "steps": steps,
             "best_by": settings.validation.best_by,
-            "config_sha256": config_sha256(settings),
+            "config_sha256": config_sha256(complete),
             "revision": revision_with(plugin_files(tomllib.loads(config))),
             "torch": torch.__version__,
             "transformers": transformers.__version__,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def made(command: str, settings: TrainerSettings, rows: Any = None) -> dict[str,
             {"endpoints": {"judge": {**JUDGE["endpoints"]["judge"], "model": "n"}}},
             "reward.endpoints.judge.model was 'm' and is now 'n'",
         ),
-        ({"options": {"skip": ["format"]}}, "reward.options.skip was left out and is now ['format']"),
+        ({"options": {"skip": ["format"]}}, "reward.options.skip was [] and is now ['format']"),
         ({"recipe": "ivgr"}, "reward.recipe was 'argos' and is now 'ivgr'"),
     ],
 )
@@ -119,6 +120,26 @@ def test_a_judge_may_move_and_not_change(change: dict[str, Any], said: str | Non
     other = settings_of(Path("tiny"), reward=JUDGE | change)
     assert difference(made("grpo", one), made("grpo", other)) == said
     assert difference(made("sft", one), made("sft", other)) is None, "SFT has no reward"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        ("argos", {}),
+        ("argos", {"weights": {"spatial": 0.5}, "tau": 0.5}),
+        ("sail_rl", {}),
+        ("ivgr", {}),
+        ("rucl", {"ramp_steps": 9}),
+        ("codedance", {}),
+    ],
+)
+def test_options_that_keep_their_defaults_may_be_named(recipe: str, options: dict[str, Any]) -> None:
+    """The config of an output folder names all options, and an identity only those that the user named."""
+    one = settings_of(Path("tiny"), reward={**JUDGE, "recipe": recipe, "options": options})
+    complete = replace(one, reward=one.reward.complete())
+    begun, continued = made("grpo", one), made("grpo", complete)
+    assert begun != continued
+    assert difference(begun, continued) is None and difference(continued, begun) is None
 
 
 def test_other_data_are_named() -> None:

@@ -4,7 +4,9 @@ To add a recipe, put its file in this package and add a line to this module.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from groundtrace.config.errors import ConfigError, UnknownKeys
 from groundtrace.config.settings import build
@@ -26,6 +28,16 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
     },
     classes=True,
 )
+
+
+def complete_options(name: str, options: Mapping[str, object], where: str = "options") -> dict[str, Any]:
+    """Return all settings of a reward recipe as plain values, such as numbers and dicts: those in ``options``, and the
+    defaults of those that ``options`` does not name. Settings without a value (None) are left out.
+
+    The arguments and errors are those of :func:`make_recipe`.
+    """
+    made = make_recipe(name, options, where).settings
+    return TypeAdapter(type(made)).dump_python(made, mode="json", exclude_none=True)
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":

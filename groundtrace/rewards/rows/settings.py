@@ -1,7 +1,7 @@
 """Defines the section ``reward`` of a config, which our own trainer and other trainers use."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +10,7 @@ from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
 from groundtrace.inference.settings import EndpointSettings, Role
 from groundtrace.rewards.recipes.base import Recipe
-from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
+from groundtrace.rewards.recipes.registry import RECIPES, complete_options, make_recipe
 
 CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 """The folder of bundled configs with the papers' hyperparameters, one for each reward."""
@@ -75,6 +75,10 @@ class RewardSettings:
         Raises ConfigError if there is no such recipe, or if an option is invalid.
         """
         return make_recipe(self.recipe, self.options, "reward.options")
+
+    def complete(self) -> "RewardSettings":
+        """Return the same settings with all options of the recipe, including those that keep their defaults."""
+        return replace(self, options=complete_options(self.recipe, self.options, "reward.options"))
 
 
 def config_file(named: str) -> str:

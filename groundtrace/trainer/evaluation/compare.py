@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from groundtrace.config.errors import ConfigError
+from groundtrace.rewards.recipes.registry import complete_options
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.revision import own_code_in
 from groundtrace.schemas.safe_files import read_regular
@@ -120,8 +122,19 @@ def read_evaluation(folder: str) -> Evaluation:
             "question an id of its own, and evaluate again"
         )
     code = own_code_in(str(run.get("revision", "")))
-    rewarded = reward.get("recipe", ""), reward.get("options", {}), code
+    rewarded = reward.get("recipe", ""), _options(reward), code
     return Evaluation(folder, str(run.get("model", "")), answered, rewarded)
+
+
+def _options(reward: Mapping[str, Any]) -> Any:
+    """Return all options of the recipe in ``reward``, the section of a config. A config of an earlier version lacks the
+    options that keep their defaults. If the recipe cannot be loaded here, only the options in ``reward`` are returned.
+    """
+    options = reward.get("options", {})
+    try:
+        return complete_options(str(reward.get("recipe", "")), options)
+    except ConfigError:
+        return options
 
 
 def compare(evaluations: Sequence[Evaluation], is_shared: bool = False) -> Comparison:

@@ -179,6 +179,7 @@ def test_few_questions_and_few_groups_have_a_note(count: int, begins: list[str],
         (ARGOS + "wait_s = 5.0\n", True),
         ('[reward]\nrecipe = "rucl"\n', False),
         (ARGOS + "[reward.options]\ntau = 0.5\n", False),
+        (ARGOS + "[reward.options]\ntau = 1.0\n", True),
     ],
 )
 def test_rewards_of_other_recipes_are_not_subtracted(toml: str, is_same: bool, tmp_path: Path) -> None:
