@@ -210,13 +210,21 @@ def why_rejected(
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        detail = (
-            f"best score {best.score:.2f}, and {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
-        )
+        below = f"{verdict.name} {_value_below(verdict, settings.floor_of(scorer))}"
+        detail = f"best score {best.score:.2f}, and {below}: {verdict.reason}"
         return WhyRejected(_reason_for(verdict, scorers), detail, best.index, verdict.name)
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
     detail = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
     return WhyRejected(_reason_for(failing, scorers), detail, best.index, failing.name)
+
+
+def _value_below(verdict: Verdict, floor: float) -> str:
+    """Return the text "0.67 is below 0.9" for a verdict below a floor. The value has more than two decimals if it would
+    otherwise be rounded up to the floor.
+    """
+    assert verdict.value is not None
+    value = f"{verdict.value:.2f}"
+    return f"{verdict.value if float(value) >= floor else value} is below {floor:g}"
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
