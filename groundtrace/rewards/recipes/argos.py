@@ -52,7 +52,6 @@ class Argos(Recipe):
 
     name: ClassVar[str] = "argos"
     Settings: ClassVar[type] = ArgosSettings
-    shown: ClassVar[tuple[str, ...]] = (outcome.NAME, spatial.NAME)
     samples_by_reward: ClassVar[bool] = True
 
     settings: ArgosSettings
@@ -95,6 +94,14 @@ class Argos(Recipe):
     def runs(self) -> Sequence[Scorer]:
         """Return all scorers (checks) that may run: all except ``counting`` and the scorers that the settings skip."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
+
+    @property
+    def shown(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the names of the verdicts whose mean values are logged: those of the gates and of all scorers that may
+        run and have a weight, with the outcome and the points first.
+        """
+        weighted = [each.name for each in self.runs if each.is_gate or self.settings.weights.get(each.name)]
+        return tuple(dict.fromkeys((outcome.NAME, spatial.NAME, *weighted)))
 
     @property
     def _skip(self) -> tuple[str, ...]:

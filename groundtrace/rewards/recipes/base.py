@@ -130,7 +130,8 @@ class Recipe(Protocol):
         needs: the data that the recipe needs. The keys are names of fields of :class:`groundtrace.rewards.case.Context`
             or :class:`groundtrace.rewards.case.Case`, and the values describe these fields.
         roles: the model roles that the recipe calls, such as ``judge``. Each of them must have an endpoint.
-        shown: the names of the verdicts whose mean values are logged during training.
+        shown: the names of the verdicts whose mean values are logged during training. It may be a property, so that
+            it depends on the settings.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether the recipe keeps a memory between the steps of a training, which its method ``learn`` changes.
         samples_by_reward: which groups the trainer replaces if ``grpo.dynamic_sampling`` is True. A group is the

@@ -254,6 +254,11 @@ def test_what_is_left_out_pays_nothing(run, seeing, case) -> None:
     assert earned.reward == 1.0
 
 
+def test_what_gates_or_weighs_is_shown() -> None:
+    assert Argos(ArgosSettings()).shown == ("outcome", "spatial", "format", "reasoning")
+    assert Argos(ArgosSettings({"outcome": 1.0, "spatial": 0.0})).shown == ("outcome", "spatial", "format")
+
+
 def test_a_weight_of_no_scorer_is_refused() -> None:
     with pytest.raises(
         ConfigError, match=r"^weights\.spatail: the scorer is unknown: use one of outcome, format, spatial"
