@@ -193,7 +193,7 @@ def _train(
                 _print_notes(note_start(metrics["reward"], blind))
             every = settings.log.rollouts_every
             if every and step % every == 0 and ranks.is_first():
-                save_rollouts(output / "rollouts" / f"step-{step + 1:06d}", groups)
+                save_rollouts(output / "rollouts" / f"step-{step + 1:06d}", groups, settings.log.rollouts)
             memory = reward.memory.as_plain()
             training.commit(metrics, shown, draws.position, memory, idle_because(metrics))
             validate()

@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from groundtrace.config.settings import config_sha256, to_toml
 from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import revision_with
@@ -39,7 +40,8 @@ from groundtrace.trainer.watching.sampled import Sampled, SampledView
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
-SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
+MIN_OF_GROUP = 2
+"""The minimum number of responses to a question in a written sample, if it has so many: they can be compared."""
 LINE_EVERY = 10
 """The number of steps between two printed lines about the progress, if stderr is not a terminal."""
 
@@ -276,21 +278,23 @@ def _shown(values: Mapping[str, float | None], shown: Sequence[str]) -> list[str
     return [f"{name} {value:.4g}" for name in shown if (value := values.get(name)) is not None]
 
 
-def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
+def save_rollouts(folder: Path, groups: Sequence[Group], count: int) -> None:
     """Save some of the sampled responses of a training step to a folder, so that a user can inspect them.
 
-    ``groups`` are the groups of the step; a group is a question with the sampled responses to it. The first
-    ``SHOWN_GROUPS`` groups are saved, with at most ``SHOWN_ROLLOUTS`` responses each. The responses are written to
-    ``rollouts.jsonl``, and the first image of each question to a file. If a response has points or boxes, a copy of the
-    image with these points and boxes is saved, too.
+    ``groups`` are the groups of the step; a group is a question with the sampled responses to it. At most ``count``
+    responses are saved (:func:`_selected`). The responses are written to ``rollouts.jsonl``, and the first image of
+    each question to a file. If a response has points or boxes, a copy of the image with these points and boxes is
+    saved, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for place, group in enumerate(groups[:SHOWN_GROUPS]):
+    for place, numbers in _selected(groups, count):
+        group = groups[place]
         image = f"{place}{Path(group.row.images[0][1]).suffix[:8]}" if group.row.images else None
         if image is not None:
             (folder / image).write_bytes(group.row.images[0][0])
-        for number, scored in enumerate(group.scored[:SHOWN_ROLLOUTS]):
+        for number in numbers:
+            scored = group.scored[number]
             name = f"{place}-{number}.png"
             drawn = overlay_png(group.row, scored.text)
             if drawn is not None:
@@ -300,6 +304,32 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
             line |= as_line(scored, group.row.context.stream)
             lines.append(json.dumps(line | {"image": image, "overlay": name if drawn else None}, ensure_ascii=False))
     (folder / "rollouts.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def _selected(groups: Sequence[Group], count: int) -> list[tuple[int, list[int]]]:
+    """Return which responses of a training step are saved, at most ``count``: for each question, the index of its group
+    and the indices of its responses, in order.
+
+    Groups with a right response come first. About half of the responses of a group are right, if it has so many right
+    and other responses.
+    """
+    order = sorted(range(len(groups)), key=lambda place: not any(map(_is_right, groups[place].scored)))
+    of_group = max(MIN_OF_GROUP, math.ceil(count / max(1, len(groups))))
+    found = list[tuple[int, list[int]]]()
+    for place in order:
+        scored, most = groups[place].scored, min(of_group, count)
+        right = [number for number, each in enumerate(scored) if _is_right(each)]
+        others = [number for number, each in enumerate(scored) if not _is_right(each)]
+        half = (most + 1) // 2
+        numbers = sorted([*right[:half], *others, *right[half:]][:most])
+        count -= len(numbers)
+        if numbers:
+            found.append((place, numbers))
+    return sorted(found)
+
+
+def _is_right(scored: Scored) -> bool:
+    return (scored.outcome or 0.0) >= 1
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:

@@ -284,6 +284,9 @@ class LogSettings:
     rollouts_every: Annotated[
         NonNegativeInt, "the number of steps between written samples of rollouts with overlays (0: none)"
     ] = 20
+    rollouts: Annotated[
+        PositiveInt, "the number of responses in such a sample; about half of them are right, if there are right ones"
+    ] = 4
     tensorboard: Annotated[bool, "also write the metrics for TensorBoard"] = False
     tracker: Annotated[
         Literal["none", "wandb", "trackio"],

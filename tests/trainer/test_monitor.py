@@ -268,7 +268,7 @@ def test_the_first_rollouts_of_the_first_groups(row_of: Any, tmp_path: Path) -> 
         Group(row_of(f"q{number}"), None, rollouts, tuple(map(scored, texts)))  # type: ignore[arg-type]
         for number in range(3)
     ]
-    save_rollouts(tmp_path / "a" / "b", groups)
+    save_rollouts(tmp_path / "a" / "b", groups, 4)
     lines = lines_of(tmp_path / "a" / "b" / "rollouts.jsonl")
     assert [(line["id"], line["text"], line["overlay"]) for line in lines] == [
         ("q0", POINT, "0-0.png"),
@@ -281,6 +281,25 @@ def test_the_first_rollouts_of_the_first_groups(row_of: Any, tmp_path: Path) -> 
     assert files == {"rollouts.jsonl", "0.png", "0-0.png", "1.png", "1-0.png"}
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (1, ["q1 2"]),
+        (4, ["q0 0", "q0 1", "q1 0", "q1 2"]),
+        (7, ["q0 0", "q0 1", "q0 2", "q1 0", "q1 1", "q1 2", "q1 3"]),
+        (99, [f"q{group} {number}" for group in (0, 1) for number in range(4)]),
+    ],
+)
+def test_right_responses_are_among_the_saved_ones(count: int, expected: list[str], row_of: Any, tmp_path: Path) -> None:
+    def group(name: str, right: set[int]) -> Group:
+        texts = [f"{name} {number}" for number in range(4)]
+        answers = tuple(scored(text, float(number in right)) for number, text in enumerate(texts))
+        return Group(row_of(name), None, (Rollout((1, 2), False),) * 4, answers)  # type: ignore[arg-type]
+
+    save_rollouts(tmp_path, [group("q0", set()), group("q1", {2, 3})], count)
+    assert [line["text"] for line in lines_of(tmp_path / "rollouts.jsonl")] == expected
+
+
 def test_a_step_without_groups(tmp_path: Path) -> None:
-    save_rollouts(tmp_path / "step", [])
+    save_rollouts(tmp_path / "step", [], 4)
     assert (tmp_path / "step" / "rollouts.jsonl").read_text("utf-8") == ""
