@@ -160,7 +160,9 @@ def _train(
     shard(vlm.model)
     if reference is not None and reference is not vlm.model:
         shard(reference)
-    steps = grpo.steps_for(shards.count_prompts(grpo.streams))
+    prompts = shards.count_prompts(grpo.streams)
+    steps = grpo.steps_for(prompts)
+    _print_notes(grpo.cut_text(prompts))
     optimiser = Optimiser(vlm.model, grpo.optimiser, steps * grpo.updates_per_rollout)
     stops = settings.environment.make().stops
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)

@@ -17,6 +17,7 @@ from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.streams import Stream
 from groundtrace.rewards.trajectory import TRAJECTORY
+from groundtrace.schemas.text import counted
 from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
 from groundtrace.trainer.machine_settings import MachineSettings
 from groundtrace.trainer.optimiser_settings import OptimiserSettings
@@ -95,6 +96,12 @@ class SftSettings:
         """
         return _steps(self, "sft", rows, self.samples_per_step)
 
+    def cut_text(self, rows: int) -> str | None:
+        """Return a sentence that says that ``epochs`` ends the training before ``steps``, why, and what to do; None if
+        it does not. ``rows`` is the number of rows in the training data.
+        """
+        return _cut_text(self, "sft", rows, "row", "samples_per_step", self.samples_per_step)
+
 
 @settings
 class GrpoSettings:
@@ -161,6 +168,12 @@ class GrpoSettings:
         """
         return _steps(self, "grpo", prompts, self.prompts_per_step)
 
+    def cut_text(self, prompts: int) -> str | None:
+        """Return a sentence that says that ``epochs`` ends the training before ``steps``, why, and what to do; None if
+        it does not. ``prompts`` is the number of prompts in the training data.
+        """
+        return _cut_text(self, "grpo", prompts, "prompt", "prompts_per_step", self.prompts_per_step)
+
 
 def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_step: int) -> int:
     if section.epochs is None:
@@ -169,6 +182,23 @@ def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_s
         return section.steps
     whole = math.ceil(section.epochs * rows / rows_per_step)
     return whole if section.steps is None else min(section.steps, whole)
+
+
+def _cut_text(
+    section: SftSettings | GrpoSettings, name: str, rows: int, thing: str, key: str, rows_per_step: int
+) -> str | None:
+    steps = _steps(section, name, rows, rows_per_step)
+    if section.epochs is None or section.steps is None or section.steps <= steps:
+        return None
+    enough = (section.steps - 1) * rows_per_step // rows + 1 if rows else None
+    rounded = "" if section.epochs * rows == steps * rows_per_step else ", rounded up,"
+    passes = "epoch" if section.epochs == 1 else "epochs"
+    sum_text = f"{counted(rows, thing)} x {section.epochs:g} {passes} / {rows_per_step} {thing}s per step{rounded}"
+    remedy = f"lower {name}.{key}" + ("" if enough is None else f", or set {name}.epochs to at least {enough}")
+    return (
+        f"{name}.epochs = {section.epochs:g} ends the training after step {steps}, before {name}.steps = "
+        f"{section.steps}, because {sum_text} = {counted(steps, 'step')}: {remedy}"
+    )
 
 
 @settings

@@ -5,6 +5,7 @@ The training data are the rows of the SFT shards (Parquet files) of a run (a pip
 The training maximises the log-likelihood of the assistant turns.
 """
 
+import sys
 import time
 from pathlib import Path
 
@@ -67,6 +68,8 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     refuse_if_too_large(Step(vlm.model, settings, rows, gpus=ranks.count()), available_bytes())
     shard(vlm.model)
     steps = settings.sft.steps_for(len(shards))
+    if ranks.is_first() and (cut := settings.sft.cut_text(len(shards))):
+        print(f"trainer: {cut}", file=sys.stderr)
     optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)
     with (
         Training("sft", settings, data, output, shards, optimiser, steps, held_out=text_of(held)) as training,

@@ -135,11 +135,6 @@ class Training:
         with other data, settings or code of the user.
         """
         self.steps = steps
-        section = settings.sft if command == "sft" else settings.grpo
-        if section.steps is not None and section.steps > steps and ranks.is_first():
-            cut = f"{command}.epochs = {section.epochs:g} ends the training after step {steps}"
-            more = f"raise {command}.epochs for more steps"
-            print(f"trainer: {cut}, before {command}.steps = {section.steps}: {more}", file=sys.stderr)
         self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
         self._folder, self._best, self._optimiser = output / FOLDER, output / BEST, optimiser
         self._identity = identity(command, settings, shards, plan, held_out)

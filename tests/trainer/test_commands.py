@@ -9,6 +9,7 @@ import pytest
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 from groundtrace.trainer import cli
+from groundtrace.trainer.settings import GrpoSettings, SftSettings
 from groundtrace.trainer.sft import train_sft
 
 from .runs import Command, metrics_of, settings_of
@@ -54,6 +55,33 @@ def test_steps_and_epochs(length: dict[str, Any], rows: int, steps: int) -> None
     assert settings.sft.steps_for(rows) == steps
     rounds = replace(settings.grpo, steps=None, epochs=None, prompts_per_step=4)
     assert replace(rounds, **length).steps_for(rows) == steps
+
+
+@pytest.mark.parametrize(
+    ("settings", "rows", "said"),
+    [
+        (
+            GrpoSettings(steps=3, epochs=3.0, prompts_per_step=16),
+            5,
+            "grpo.epochs = 3 ends the training after step 1, before grpo.steps = 3, because 5 prompts x 3 epochs / 16 "
+            "prompts per step, rounded up, = 1 step: lower grpo.prompts_per_step, or set grpo.epochs to at least 7",
+        ),
+        (
+            SftSettings(steps=9, epochs=1.0, samples_per_step=4),
+            8,
+            "sft.epochs = 1 ends the training after step 2, before sft.steps = 9, because 8 rows x 1 epoch / 4 "
+            "rows per step = 2 steps: lower sft.samples_per_step, or set sft.epochs to at least 5",
+        ),
+        (GrpoSettings(steps=1, epochs=3.0, prompts_per_step=16), 5, None),
+        (GrpoSettings(steps=3), 5, None),
+    ],
+)
+def test_epochs_that_end_a_training_early(settings: Any, rows: int, said: str | None) -> None:
+    assert settings.cut_text(rows) == said
+    if said is not None:
+        enough = float(said.rpartition(" ")[2])
+        assert replace(settings, epochs=enough).steps_for(rows) == settings.steps
+        assert replace(settings, epochs=enough - 1).steps_for(rows) < settings.steps
 
 
 def test_neither_steps_nor_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
