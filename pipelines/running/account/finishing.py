@@ -2,7 +2,9 @@
 
 import json
 import tomllib
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from groundtrace.config.flat import default_values
 from groundtrace.config.settings import to_toml
@@ -21,6 +23,7 @@ from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
 from groundtrace.publishing.conflicting_answers import conflicting_answers
 from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.idle_floors import idle_floors
 from groundtrace.publishing.reading import open_tables, read_rubrics
 from groundtrace.publishing.report import write_report
 from groundtrace.rewards.mined_rubrics import missing_stratum
@@ -43,6 +46,9 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     missing = [missing_stratum(rubrics)] if rubrics else []
     conflicts = [conflicting_answers(staging.glob(f"{name}/*.parquet")) for name in TRAINING_SETS]
     warnings = (*filter(None, [*missing, *conflicts]), *plan.stages.unchecked(plan.settings, plan.models, kept))
+    if floors := _named_floors(plan.settings):
+        with open_tables(staging, summary) as tables:
+            warnings += idle_floors(tables, summary, floors)
     details = most_frequent_details(staging)
     summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
     check_records(summary)
@@ -66,3 +72,8 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
         write_report(staging, folder.root, summary, plan.context.roots.store(), tables, spread)
     folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
+
+
+def _named_floors(settings: Any) -> Collection[str]:
+    """Return the names of the scorers whose minimums ``verify.floors`` of a config sets; () if there is no such key."""
+    return getattr(getattr(settings, "verify", None), "floors", ())
