@@ -216,8 +216,8 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     differs = difference(state["identity"], identity)
     if differs is not None:
         raise CheckpointError(
-            f"{path} belongs to a training with other settings, data or code: {differs}. Restore the earlier settings, "
-            "data and code, or choose another --output"
+            f"{path} belongs to a training with other settings, data, weights or code: {differs}. Restore the "
+            "earlier settings, data, weights and code, or choose another --output"
         )
     try:
         optimiser.load_state_dict(_optimiser_state(path, state["optimiser"], optimiser))

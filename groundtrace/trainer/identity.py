@@ -23,6 +23,7 @@ from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.text import printable
 from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.weights_digest import weights_digest
 
 UNUSED = {
     "sft": ("grpo", "rollout", "environment", "reward", "eval"),
@@ -51,6 +52,12 @@ CONTENT = "content"
 
 Checkpoints of earlier versions do not have this key: their digest of the data covers only the ids of the rows.
 """
+WEIGHTS = "weights"
+"""The key of an identity whose value is a digest of the weights in the model's folder.
+
+Identities of Hub models, and those of earlier versions, do not have this key. A Hub model has its revision in
+``model.revision``.
+"""
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
     *("sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
@@ -71,6 +78,7 @@ versions do not have these keys.
 NAMES = {
     "data": "the data",
     CONTENT: "the content of the rows",
+    WEIGHTS: "the digest of the weights in model.path",
     "held_out": "the set of held-out questions",
     "batch_plan": "the batch plan",
 }
@@ -92,10 +100,11 @@ def identity(
 ) -> dict[str, Any]:
     """Return a dict that describes what determines the result of a training or an evaluation.
 
-    This is the command, the data, the code and the settings. A later command may resume the training, or replace the
-    evaluation, only if it has the same identity. Settings have their dotted names as keys,
+    This is the command, the data, the model's weights, the code and the settings. A later command may resume the
+    training, or replace the evaluation, only if it has the same identity. Settings have their dotted names as keys,
     e.g. ``{"grpo.group_size": 8}``. Settings that do not change the result are left out. The values are numbers,
-    strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter.
+    strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter. The
+    value of :data:`WEIGHTS` is a digest of the weights in this folder.
     Endpoints that the reward does not use are left out. The value of :data:`OWN_CODE` lists the files with the user's
     plug-ins that change the weights, and the files that these files import from their folders.
 
@@ -111,13 +120,15 @@ def identity(
     played = set(settings.reward.played.values())
     values["reward"]["endpoints"] = {name: v for name, v in values["reward"]["endpoints"].items() if name in played}
     kept = {name: value for name, value in values.items() if name not in UNUSED[command]}
-    digest = f"{'' if isinstance(rows, Records) else 'ids '}sha256 {rows.sha256[:12]}"
-    data = f"{len(rows)} rows, {digest}"
+    data = f"{len(rows)} rows, {'' if isinstance(rows, Records) else 'ids '}sha256 {rows.sha256[:12]}"
     planned = {name: text for name, text in (("batch_plan", plan), ("held_out", held_out)) if text}
     code = {OWN_CODE: _own_code(command, kept)}
     content = {CONTENT: f"sha256 {rows.content_sha256[:12]}"} if isinstance(rows, Shards) else {}
-    validation = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
-    return {"command": command, "data": data, **content, **planned, **code, **validation, **dict(_leaves(kept, ()))}
+    digest = weights_digest(path) if path.is_dir() else ""
+    weights = {WEIGHTS: digest} if digest else {}
+    shown = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
+    rest = {**content, **weights, **planned, **code, **shown, **dict(_leaves(kept, ()))}
+    return {"command": command, "data": data, **rest}
 
 
 def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
@@ -136,14 +147,14 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     The message contains the keys with both values and, if the user's code differs, the names of the files. At most
     :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data, code and settings that determine the
     result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command. If an
-    earlier version wrote the checkpoint, its identity has no entry for the user's code or for the content of the rows,
-    and these are not compared. An option of the reward that an identity does not contain has its default, because the
-    config did not name it.
+    earlier version wrote the checkpoint, its identity has no entry for the user's code, the content of the rows or the
+    weights of the model, and these are not compared. An option of the reward that an identity does not contain has its
+    default, because the config did not name it.
     """
     if saved.get(RECIPE) == now.get(RECIPE):
         saved, now = ({**each, **_all_options(each)} for each in (saved, now))
-    known = [key for key in dict.fromkeys((*now, *saved)) if key != OWN_CODE and (key != CONTENT or key in saved)]
-    keys = [key for key in known if saved.get(key) != now.get(key)]
+    unknown = {OWN_CODE, *({CONTENT, WEIGHTS} - saved.keys())}
+    keys = [key for key in dict.fromkeys((*now, *saved)) if key not in unknown and saved.get(key) != now.get(key)]
     found = []
     if any(key not in EXPLAINING for key in keys):
         shown = sorted((key for key in keys if key not in EXPLAINING or key in saved), key=NAMES.__contains__)

@@ -64,8 +64,8 @@ def check_evaluation(output: Path, identity: Mapping[str, Any]) -> None:
     """Raise UserError if the folder ``output`` holds a complete evaluation that an evaluation would replace by another.
 
     ``identity`` describes what determines the result of the present evaluation
-    (:func:`groundtrace.trainer.identity.identity`). The error names the settings and data that differ. An evaluation of
-    an earlier version has no identity in its run.json; it may be replaced.
+    (:func:`groundtrace.trainer.identity.identity`). The error names what differs, such as settings. An
+    evaluation of an earlier version has no identity in its run.json; it may be replaced.
     """
     run = recorded_run(output) or {}
     saved = run.get("identity")
@@ -74,8 +74,8 @@ def check_evaluation(output: Path, identity: Mapping[str, Any]) -> None:
     differs = difference(saved, dict(identity))
     if differs is not None:
         raise UserError(
-            f"{output} already holds an evaluation with other settings, data or code, which would be replaced: "
-            f"{differs}. Choose another --output, or remove the folder"
+            f"{output} already holds an evaluation with other settings, data, weights or code, which would be "
+            f"replaced: {differs}. Choose another --output, or remove the folder"
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from groundtrace.config.settings import build
 from groundtrace.inference.settings import EndpointSettings
@@ -127,6 +128,12 @@ class Said(Sampler):
             assert len(texts) == n
             found.append([rollout_of(self.vlm, text) for text in texts])
         return found
+
+
+def other_weights(model: Path) -> None:
+    """Replace the weights in a model's folder by others with the same names and shapes."""
+    path = model / "model.safetensors"
+    save_file({name: weight * 2 for name, weight in load_file(path).items()}, path, {"format": "pt"})
 
 
 def rollout_of(vlm: VisionLanguageModel, text: str, is_truncated: bool = False) -> Rollout:

@@ -238,7 +238,7 @@ def test_a_checkpoint_behind_a_link(tmp_path: Path) -> None:
     [
         (
             {"optimiser.lr": 0.2},
-            "optimiser.lr was 0.1 and is now 0.2. Restore the earlier settings, data and code, or choose",
+            "optimiser.lr was 0.1 and is now 0.2. Restore the earlier settings, data, weights and code, or choose",
         ),
         ({"command": "grpo"}, "command was 'sft' and is now 'grpo'"),
         ({"reward.options.skip": []}, r"reward.options.skip was \['format'\] and is now \[\]"),

@@ -235,7 +235,7 @@ def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
     again = run("sft", sft_data, "sft.optimiser.lr=0.5")
     again.check_refused(
         2,
-        "belongs to a training with other settings, data or code: sft.optimiser.lr was 1e-05 and is now 0.5",
+        "belongs to a training with other settings, data, weights or code: sft.optimiser.lr was 1e-05 and is now 0.5",
         "step-000002",
         "another --output",
     )

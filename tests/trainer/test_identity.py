@@ -1,6 +1,7 @@
 """What may change before a run goes on, and what may not."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from groundtrace.trainer.identity import CONTENT, FREE, FREE_OF_ENDPOINTS, difference, identity
 from groundtrace.trainer.settings import TrainerSettings
 
-from .runs import Command, lines_of, metrics_of, settings_of
+from .runs import Command, lines_of, metrics_of, other_weights, settings_of
 
 
 def test_more_steps(run: Command, sft_data: Path) -> None:
@@ -57,7 +58,9 @@ def test_what_changes_the_result_is_refused(run: Command, sft_data: Path, rl_dat
     for change, said in REFUSED:
         ran = run("sft", sft_data, change)
         ran.check_refused(
-            2, f"step-000002 belongs to a training with other settings, data or code: {said}", "another --output"
+            2,
+            f"step-000002 belongs to a training with other settings, data, weights or code: {said}",
+            "another --output",
         )
     other = run("sft", rl_data, "seed=0")
     other.check_refused(2)
@@ -77,6 +80,25 @@ def test_the_content_is_not_compared_with_a_checkpoint_without_it() -> None:
     assert difference({"data": "4 rows"}, now) is None
     assert difference({"data": "4 rows", CONTENT: "sha256 bb"}, now) == (
         "the content of the rows was 'sha256 bb' and is now 'sha256 aa'"
+    )
+
+
+def test_other_weights_at_the_same_path_are_refused(run: Command, rl_data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "base"
+    shutil.copytree(run.model, model)
+    sets = (f"model.path={model}", "grpo.max_draws=1")
+    assert run("grpo", rl_data, *sets).code == 0
+    other_weights(model)
+    run("grpo", rl_data, *sets, "grpo.steps=3").check_refused(
+        2, "step-000002 belongs to a training with other", "the digest of the weights in model.path was "
+    )
+
+
+def test_a_checkpoint_without_a_digest_of_the_weights_is_continued() -> None:
+    """An earlier version wrote it."""
+    assert difference(SAVED, SAVED | {"weights": "ab"}) is None
+    assert difference(SAVED | {"weights": "ab"}, SAVED | {"weights": "cd"}) == (
+        "the digest of the weights in model.path was 'ab' and is now 'cd'"
     )
 
 

@@ -75,8 +75,8 @@ def test_changed_code_of_the_reward_is_refused(run: Command, rl_data: Path, fact
     assert first.startswith(f"{code_revision()} with own code ")
     factor("100")
     changed = run("grpo", rl_data, toml=TOML)
-    said = "step-000001 belongs to a training with other settings, data or code: your code has changed in own_factor.py"
-    changed.check_refused(2, said, "Restore the earlier settings, data and code, or choose another --output")
+    said = "step-000001 belongs to a training with other settings, data, weights or code: your code has changed in own_"
+    changed.check_refused(2, said, "Restore the earlier settings, data, weights and code, or choose another --output")
     assert revision(begun.output) == first
     other = run("grpo", rl_data, "grpo.steps=1", toml=TOML, output="other")
     assert revision(other.output) != first

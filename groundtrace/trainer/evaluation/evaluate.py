@@ -51,7 +51,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     are used. If the data lack a column that the reward needs, only the outcome and the form of each answer are scored
     (:mod:`groundtrace.trainer.evaluation.without_columns`).
 
-    Raises UserError if ``output`` holds an evaluation of another model, of other data or with other settings. Raises
+    Raises UserError if ``output`` holds an evaluation of other weights, of other data or with other settings. Raises
     ShardError if the data cannot be used, ConfigError if a setting is wrong, and ModelError if the model cannot
     be loaded. Raises NotServed if an endpoint (model server) of the reward does not serve its model, SamplerError if
     answers cannot be sampled, and JudgesDown if the judges (models that grade answers) do not answer.

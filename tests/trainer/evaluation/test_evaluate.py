@@ -1,6 +1,7 @@
 """Evaluations end to end, of a model with random weights and of one that says what it is told."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from groundtrace.trainer.evaluation import evaluate as module
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.settings import TrainerSettings
 
-from ..runs import SAMPLE, Said, lines_of, records, rl_row, settings_of, write_records
+from ..runs import SAMPLE, Said, lines_of, other_weights, records, rl_row, settings_of, write_records
 
 POINT = '<points x1="42" y1="560" alt="blue triangle">blue triangle</points>'
 RIGHT, WRONG = f"<think>Here: {POINT}</think> <answer>1</answer>", "<answer>7</answer>"
@@ -225,6 +226,23 @@ def test_another_evaluation_is_not_replaced(
     with pytest.raises(UserError, match=rf"already holds an evaluation .*: {said}.*Choose another --output, or remove"):
         evaluate(settings(folders, **changes), write_records(tmp_path / "data", records(*ids)), tmp_path / "out")
     assert path.read_bytes() == before
+
+
+def test_an_evaluation_of_earlier_weights_is_not_replaced(folders: Any, tmp_path: Path) -> None:
+    """The model has the same path. An evaluation of an earlier version names no weights, and may be replaced."""
+    model = tmp_path / "model"
+    shutil.copytree(folders["qwen3"], model)
+    data, own = write_records(tmp_path / "data", records(*IDS)), settings(folders, model={"path": str(model)})
+    path = evaluate(own, data, tmp_path / "out")
+    before, file = path.read_bytes(), tmp_path / "out/run.json"
+    other_weights(model)
+    with pytest.raises(UserError, match=r"the digest of the weights in model.path was '\w+' and is now '\w+'"):
+        evaluate(own, data, tmp_path / "out")
+    assert path.read_bytes() == before
+    run = json.loads(file.read_text("utf-8"))
+    del run["identity"]["weights"]
+    file.write_text(json.dumps(run), "utf-8")
+    assert evaluate(own, data, tmp_path / "out").is_file()
 
 
 def test_an_interrupted_evaluation_is_replaced_by_another(folders: Any, tmp_path: Path) -> None:
