@@ -30,6 +30,7 @@ from groundtrace.schemas.revision import revision_with
 from groundtrace.schemas.text import utc_now
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer import ranks
+from groundtrace.trainer.continued import changed_settings
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.output_folder import recorded_run
 from groundtrace.trainer.settings import TrainerSettings
@@ -67,9 +68,10 @@ class Monitor:
 
         ``command`` is ``sft``, ``grpo`` or ``eval``. ``data`` is the name of the data, for run.json. ``steps`` is the
         total number of steps, and ``done`` is the number of steps that earlier commands completed. If ``done`` is above
-        0, run.json keeps the time at which the first command started. ``identity`` describes what determines the result
-        of an evaluation (:func:`groundtrace.trainer.identity.identity`). It is written to run.json. The identity of a
-        training is None, because it is in the checkpoints.
+        0, run.json keeps the time at which the first command started, and lists the settings that changed since then.
+        ``identity`` describes what determines the result of an evaluation
+        (:func:`groundtrace.trainer.identity.identity`). It is written to run.json. The identity of a training is None,
+        because it is in the checkpoints.
 
         If ``done`` equals ``steps``, the training was already complete. Then run.json also keeps the time at which the
         previous command finished, unless the previous command ended with an error.
@@ -95,6 +97,7 @@ class Monitor:
             "started": earlier.get("started") or utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
         self._run |= {} if identity is None else {"identity": dict(identity)}
+        self._run |= {"changes": changes} if (changes := _changes(earlier, output, settings, done)) else {}
         self._write_run()  # before all other files (output_folder.py)
         write_atomically(output / "config.toml", config)
         columns = (
@@ -267,6 +270,19 @@ class SilentMonitor(Monitor):
 
     def leave_out(self, row: str, reason: str) -> None:
         """Do nothing, because the first process (rank) also records the unusable rows of the other processes."""
+
+
+def _changes(earlier: Mapping[str, Any], output: Path, settings: TrainerSettings, done: int) -> list[dict[str, Any]]:
+    """Return the settings that changed while the training in ``output`` was continued, for run.json.
+
+    ``earlier`` is the run.json of the command before, and ``done`` is the number of steps that earlier commands
+    completed. Each item has the step after which the settings changed, and the settings as
+    :func:`groundtrace.trainer.continued.changed_settings` returns them.
+    """
+    if not earlier:
+        return []
+    changed = changed_settings(output, settings)
+    return [*earlier.get("changes", ()), *([{"step": done, "settings": changed}] if changed else ())]
 
 
 def _last(lines: Sequence[Mapping[str, Any]]) -> int:

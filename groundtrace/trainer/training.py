@@ -19,11 +19,14 @@ from typing import Any
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer import ranks
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
+from groundtrace.trainer.continued import finished_note
 from groundtrace.trainer.identity import identity
 from groundtrace.trainer.monitor import Monitor, SilentMonitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.output_folder import recorded_run
 from groundtrace.trainer.row_sampler import Position
 from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.watching.records import read_metrics
 
 FOLDER = "checkpoints"
 """The name of the folder with the latest checkpoints, in the output folder."""
@@ -148,6 +151,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
         self._idle_steps = 0
+        self._continues = self._note_continued(output)
         self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         monitor = Monitor if ranks.is_first() else SilentMonitor
@@ -157,11 +161,10 @@ class Training:
         found = (*self._folder.glob(".step-*"), *self._best.glob(".step-*"))
         for partial in found if ranks.is_first() else ():  # left by a process that was killed while saving
             shutil.rmtree(partial)
-        step = self.progress.step
-        if step and self.goes_on and ranks.is_first():
-            print(f"trainer: continues after step {step} ({FOLDER}/step-{step:06d})", file=sys.stderr)
+        if self._continues and ranks.is_first():
+            print(f"trainer: {self._continues}", file=sys.stderr)
         self.monitor.__enter__()
-        self.monitor.resume_at(step)
+        self.monitor.resume_at(self.progress.step)
         self._stops.__enter__()
         return self
 
@@ -175,6 +178,22 @@ class Training:
         finally:
             self.monitor.__exit__(kind, error, trace)
             self._stops.__exit__()
+
+    def _note_continued(self, output: Path) -> str:
+        """Return the line of a training that continues from a checkpoint; "" if it begins or has no further step.
+
+        Call this method before the records of the earlier command in ``output`` are replaced.
+        """
+        step = self.progress.step
+        if not step or not self.goes_on:
+            return ""
+        note = f"continues after step {step} ({FOLDER}/step-{step:06d})"
+        if (recorded_run(output) or {}).get("ended") != "done":
+            return note
+        updates = self._optimiser.steps // self.steps
+        rates = [line.get("lr") for line in read_metrics(output / "metrics.jsonl") if line["step"] == step]
+        rate = self._optimiser.rates(step * updates)["lr"]
+        return f"{note}; {finished_note(step, self.steps, rate, rates[-1] if rates else None)}"
 
     @property
     def goes_on(self) -> bool:

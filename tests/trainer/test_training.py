@@ -13,6 +13,7 @@ import torch
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.trainer import monitor, sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.continued import finished_note
 from groundtrace.trainer.group import idle_because, note_idle
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.sampler import SamplerError
@@ -78,9 +79,32 @@ def test_a_finished_training_that_is_repeated_keeps_its_times(
 
 def test_a_training_that_continues_names_the_step(run: Command, sft_data: Path) -> None:
     """A training that begins, and one that is already complete, have no such line."""
-    said = [run("sft", sft_data, f"sft.steps={steps}").err.splitlines() for steps in (2, 2, 3)]
+    sets = ("sft.optimiser.schedule=linear", "sft.optimiser.lr=1e-3")
+    said = [run("sft", sft_data, f"sft.steps={steps}", *sets).err.splitlines() for steps in (2, 2, 5)]
     lines = [[line for line in each if "continues" in line] for each in said]
-    assert lines == [[], [], ["trainer: continues after step 2 (checkpoints/step-000002)"]]
+    first, rate = (line["lr"] for line in metrics_of(run.home / "out")[1:3])
+    note = f"steps 2 -> 5, model/ is replaced, and the learning rate goes back up from {first:.3g} to {rate:.3g}"
+    continued = f"trainer: continues after step 2 (checkpoints/step-000002); the training was finished: {note}"
+    assert lines == [[], [], [continued]]
+
+
+def test_the_note_of_a_finished_training_names_the_learning_rate_only_if_it_rises() -> None:
+    plain = "the training was finished: steps 76 -> 127, model/ is replaced"
+    assert finished_note(76, 127, 1e-3, 1e-3) == finished_note(76, 127, 1e-3, None) == plain
+    assert finished_note(76, 127, 8.4e-4, 1e-4) == f"{plain}, and the learning rate goes back up from 0.0001 to 0.00084"
+
+
+def test_settings_that_changed_are_kept_and_shown(run: Command, sft_data: Path) -> None:
+    """Of each command that continued the training, but not of one that did nothing more; addresses are not kept."""
+    for sets in (("sft.steps=2",), ("sft.steps=3", "log.keep=1", "log.project=secret"), ("sft.steps=4", "log.keep=1")):
+        done = run("sft", sft_data, *sets)
+        assert done.code == 0, done.err
+    changes = json.loads((done.output / "run.json").read_text("utf-8"))["changes"]
+    first = {"step": 2, "settings": {"sft.steps": [2, 3], "log.keep": [2, 1]}}
+    assert changes == [first, {"step": 3, "settings": {"sft.steps": [3, 4]}}]
+    page = (done.output / "train.html").read_text("utf-8")
+    table = page.partition("Changed when the training continued")[2].partition("</table>")[0]
+    assert table.count("sft.steps") == 2 and ">3</td>" in table and "secret" not in table
 
 
 def test_what_a_killed_process_left_half_is_removed(run: Command, sft_data: Path) -> None:

@@ -1,0 +1,48 @@
+"""Finds what changed between two commands of the same training, for the user who continues the training later."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.flat import flat_values
+from groundtrace.config.settings import to_toml
+from groundtrace.schemas.safe_files import read_regular
+from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
+from groundtrace.trainer.identity import FREE
+from groundtrace.trainer.settings import TrainerSettings
+
+PRIVATE = ("rollout.base_url", "log.project")
+"""Settings whose values are not recorded, because the records may be sent to other people."""
+
+
+def changed_settings(output: Path, settings: TrainerSettings) -> dict[str, list[Any]]:
+    """Return the settings that differ from those of the command that wrote ``config.toml`` to the folder ``output``.
+
+    Each dotted key has a list with the earlier and the present value; a value is None if the setting is left out. Only
+    settings that may change in a training are compared (:data:`groundtrace.trainer.identity.FREE`). The result is empty
+    if the file is missing or cannot be read. Raises UnsafeFile if the file is a pipe or a device.
+    """
+    try:
+        earlier = read_toml(read_regular(output / "config.toml", MAX_CONFIG_BYTES).decode("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    was, now = dict(_free(earlier)), dict(_free(read_toml(to_toml(settings))))
+    return {key: [was.get(key), now.get(key)] for key in dict.fromkeys((*now, *was)) if was.get(key) != now.get(key)}
+
+
+def _free(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in flat_values(values):
+        if (key in FREE or key.partition(".")[0] in FREE) and key not in PRIVATE:
+            yield key, value
+
+
+def finished_note(step: int, steps: int, rate: float, last_rate: float | None) -> str:
+    """Return what happens to a finished training of ``step`` steps that is continued up to ``steps`` steps.
+
+    ``rate`` is the learning rate of the next step, and ``last_rate`` is that of the last step in metrics.jsonl; None if
+    it is unknown. The note names the learning rate only if it rises.
+    """
+    note = f"the training was finished: steps {step} -> {steps}, model/ is replaced"
+    if last_rate is None or rate <= last_rate * (1 + 1e-9):
+        return note
+    return f"{note}, and the learning rate goes back up from {last_rate:.3g} to {rate:.3g}"
