@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from groundtrace.schemas.intervals import wilson
 from groundtrace.trainer import grpo, sft
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.validation import validator
@@ -88,6 +89,7 @@ def test_what_a_validation_of_grpo_measures(run: Command, questions: Path) -> No
     first, _ = validations_of(ran)
     assert {"reward", "accuracy", "blind_reward", "blind_accuracy", "point_f1", "entropy"} <= set(first)
     assert 0 < first["blind_accuracy"] <= 1 and first["accuracy"] == 0, "random weights do not answer"
+    assert [first["accuracy_low"], first["accuracy_high"]] == list(wilson(0, int(first["questions"])))
     assert first["questions"] == 4 and first["entropy"] > 1 and first["response_tokens"] > 1
     assert first["logprob_gap"] < 1e-4 and first["weights_capped"] == 0, "the sampler is the model itself"
     assert "loss" not in first

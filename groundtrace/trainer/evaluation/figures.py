@@ -102,7 +102,7 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "answers": len(pairs),
         "unscored": sum(scored.outcome is None for _, scored in pairs),
         "accuracy": mean([outcome for each in answered for outcome in each.outcomes]),
-        "accuracy_interval": _interval(graded),
+        "accuracy_interval": accuracy_interval(graded),
         "blind_accuracy": blind_accuracy([each.row for each in answered]),
         "best_constant": max(golds.values()) / len(answered) if answered else None,
         "pass_at_k": {str(k): mean([_pass(each, k) for each in graded if len(each.outcomes) >= k]) for k in ks},
@@ -125,13 +125,14 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
     }
 
 
-def _interval(graded: Sequence[EvaluatedQuestion]) -> list[float] | None:
+def accuracy_interval(answered: Sequence[EvaluatedQuestion]) -> list[float] | None:
     """Return Wilson's 95 % interval of the accuracy as [low, high]; None if no answer is graded.
 
-    ``graded`` holds the questions with graded answers. The interval is computed for the number of questions. The number
-    of answers is not used, because the answers to one question are not independent. A question with several streams
-    counts once.
+    ``answered`` holds the questions; those without graded answers are left out. The interval is computed for the number
+    of questions. The number of answers is not used, because the answers to one question are not independent. A question
+    with several streams counts once.
     """
+    graded = [each for each in answered if each.outcomes]
     accuracy, questions = mean([o for each in graded for o in each.outcomes]), len({each.row.id for each in graded})
     return None if accuracy is None else list(wilson(min(accuracy * questions, questions), questions))
 

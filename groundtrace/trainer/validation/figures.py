@@ -13,7 +13,7 @@ from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.collate import collate, micro_batches
 from groundtrace.trainer.evaluation.blind import blind_accuracy, rewarded
-from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, iou, point_f1
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, accuracy_interval, iou, point_f1
 from groundtrace.trainer.group import mean
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.policy import score
@@ -44,13 +44,17 @@ def answer_figures(answered: Sequence[EvaluatedQuestion], shown: Sequence[str]) 
     The metrics are the reward, the accuracy, the point F1, the IoU of boxes, the length of the answers, and the share
     of truncated answers. The result also has the verdicts (scores of one aspect of an answer) whose names are in
     ``shown``, the number of unscored answers, and the number of questions. If the rows have streams (forms of
-    response), the result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. Unscored
+    response), the result also has the reward and the accuracy of each stream, such as ``accuracy_grounded``. The keys
+    ``accuracy_low`` and ``accuracy_high`` hold the 95 % interval of the accuracy, as in ``trainer eval``. Unscored
     answers are left out of the means of the reward, the accuracy and the verdicts, but not of the other means. A metric
     without data is None.
     """
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
+    low, high = accuracy_interval(answered) or (None, None)
     found: Figures = {
         **_scores(answered),
+        "accuracy_low": low,
+        "accuracy_high": high,
         "point_f1": mean([value for a in answered for s in a.scored for value in point_f1(a.row, s)]),
         "iou": mean([value for a in answered for s in a.scored for value in iou(a.row, s)]),
         **{name: mean([scored.value(name) for _, scored in pairs]) for name in shown if name != "outcome"},

@@ -31,17 +31,19 @@ class Metric:
     validation. ``blind`` is the name of a constant that is drawn for comparison: the value that a model could reach
     without seeing the images. The records of the training hold this constant for the questions of the training, and
     those of the validation hold it for the held-out questions. A name is "" if the chart has no such curve.
+    ``bounds`` holds the names of the lower and the upper bound of the validation's value; it is empty without them.
     """
 
     title: str
     training: str = ""
     validation: str = ""
     blind: str = ""
+    bounds: tuple[str, ...] = ()
 
 
 METRICS = (
     Metric("reward", "reward", "reward", "blind_reward"),
-    Metric("accuracy", "outcome", "accuracy", "blind_accuracy"),
+    Metric("accuracy", "outcome", "accuracy", "blind_accuracy", ("accuracy_low", "accuracy_high")),
     Metric("point F1", "", "point_f1"),
     Metric("IoU of boxes", "", "iou"),
     Metric("loss", "loss", "loss"),
@@ -56,7 +58,10 @@ METRICS = (
     Metric("tokens per second", "tokens_per_s"),
 )
 """The charts that the page shows first. Every other metric has its own chart after them."""
-HIDDEN = ("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_sampled")
+HIDDEN = (
+    *("step", "idle_steps", "wall_s", "rollout_s", "questions", "groups_sampled"),
+    *("accuracy_low", "accuracy_high"),
+)
 """Fields of the records that have no chart."""
 
 
@@ -75,6 +80,8 @@ class Line:
             all points. For ``training``, it is the only point, because a line through one point is invisible; it is
             empty if there are several points. For a constant, it is empty.
         last: the last value of the curve.
+        whiskers: for ``validation``, the intervals of the points, as (x, y of the upper bound, y of the lower bound) in
+            SVG units. It is empty if the intervals are unknown.
     """
 
     kind: str
@@ -82,6 +89,7 @@ class Line:
     smooth: str
     dots: tuple[tuple[float, float, str], ...]
     last: float
+    whiskers: tuple[tuple[float, float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,13 +130,30 @@ def charts(metrics: Records, validations: Records, best: int | None = None) -> t
     step of the best validation, which the charts mark; None if there is none. The second list has at most
     ``MAX_CHARTS`` charts. A metric without values, or with the value 0 at all steps, has no chart.
     """
-    named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
-    names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
-    others = [Metric(name, name, name) for name in names if name not in named and name not in HIDDEN]
     steps = max([1, *(line["step"] for line in (*metrics, *validations))])
     first = [_chart(metric, metrics, validations, steps, best) for metric in METRICS]
-    more = [_chart(metric, metrics, validations, steps, best) for metric in others[:MAX_CHARTS]]
+    more = [_chart(metric, metrics, validations, steps, best) for metric in _others(metrics, validations)]
     return [each for each in first if each is not None], [each for each in more if each is not None]
+
+
+def zeros(metrics: Records, validations: Records) -> list[str]:
+    """Return the titles of the metrics that have no chart because their value is 0 at all steps.
+
+    ``metrics`` and ``validations`` are those of :func:`charts`.
+    """
+    found = []
+    for metric in (*METRICS, *_others(metrics, validations)):
+        points = [*_points(metrics, metric.training), *_points(validations, metric.validation)]
+        if points and not any(y for _, y in points):
+            found.append(metric.title)
+    return found
+
+
+def _others(metrics: Records, validations: Records) -> list[Metric]:
+    """Return the first :data:`MAX_CHARTS` metrics of the records that are not in :data:`METRICS`."""
+    named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
+    names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
+    return [Metric(name, name, name) for name in names if name not in named and name not in HIDDEN][:MAX_CHARTS]
 
 
 def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, best: int | None) -> Chart | None:
@@ -142,12 +167,13 @@ def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, b
     values = [y for _, y in (*trained, *validated, *itertools.chain(*levels.values()))]
     if not any(values):
         return None
-    low, high = _range(values)
+    bounds = [thinned(_points(validations, name), MAX_DOTS) for name in metric.bounds]
+    low, high = _range([*values, *(y for points in bounds for _, y in points)])
     scale = Scale(float(steps), low, high)
     lines = [
         *(Line(kind, scale.path(level), "", (), level[-1][1]) for kind, level in levels.items()),
         _training_line(scale, trained) if trained else None,
-        Line("validation", "", scale.path(validated), scale.dots(validated), validated[-1][1]) if validated else None,
+        _validation_line(scale, validated, bounds) if validated else None,
     ]
     y_ticks = tuple((scale.y(value), short(value)) for value in ticks(low, high))
     x_ticks = tuple((scale.x(value), f"{value:,.0f}") for value in ticks(0.0, float(steps)) if value == int(value))
@@ -164,6 +190,18 @@ def _chart(metric: Metric, metrics: Records, validations: Records, steps: int, b
 def _training_line(scale: "Scale", points: Sequence[Point]) -> Line:
     dots = scale.dots(points) if len(points) == 1 else ()
     return Line("training", scale.path(points), scale.path(smoothed(points)), dots, points[-1][1])
+
+
+def _validation_line(scale: "Scale", points: Sequence[Point], bounds: Sequence[Sequence[Point]]) -> Line:
+    """Return the line of the validations. ``bounds`` is empty, or holds the lower and the upper bounds of the points.
+
+    The line has no intervals if a point has none, because an earlier version of the trainer recorded it.
+    """
+    steps = [x for x, _ in points]
+    is_bounded = bool(bounds) and all([x for x, _ in each] == steps for each in bounds)
+    pairs = zip(*bounds, strict=True) if is_bounded else ()
+    whiskers = tuple((scale.x(x), scale.y(high), scale.y(low)) for (x, low), (_, high) in pairs)
+    return Line("validation", "", scale.path(points), scale.dots(points), points[-1][1], whiskers)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from groundtrace.trainer.group import note_idle
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.validation.best import best_of
 from groundtrace.trainer.watching.answers import shown_questions
-from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short
+from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short, zeros
 from groundtrace.trainer.watching.entries import entries_of
 from groundtrace.trainer.watching.records import read_metrics, read_steps
 from groundtrace.trainer.watching.shown_settings import SECTIONS, shown_reward, shown_training
@@ -112,6 +112,12 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         reward=shown_reward(settings.reward) if settings and command == "grpo" else None,
         settings=shown_training(settings, command) if settings and command in SECTIONS else (),
         figure_of=_figure,
+        has_intervals=any(_interval(line) for line in validations),
+        interval_of=_interval,
+        within=_within_note(validations),
+        zeros=zeros(metrics, validations),
+        shows_outcome=any(line.get("outcome") for line in metrics),
+        shows_blind=any(line.kind.startswith("blind_") for each in first for line in each.lines),
         refresh_s=round(MIN_PAUSE_S),
     )
 
@@ -135,6 +141,31 @@ def _figure(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if not value or 1e-3 <= abs(value) < 10 else short(value)
+
+
+def _interval(line: dict[str, Any]) -> str | None:
+    """Return the 95 % interval of the accuracy of a validation as text; None if it is unknown.
+
+    Validations of earlier versions of the trainer have no intervals.
+    """
+    low, high = line.get("accuracy_low"), line.get("accuracy_high")
+    return None if low is None or high is None else f"{low:.3f} to {high:.3f}"
+
+
+def _within_note(validations: list[dict[str, Any]]) -> str | None:
+    """Return a sentence if the accuracy of the last but one validation is in the interval of the last one; else None.
+
+    The change between the two may then be by chance.
+    """
+    if len(validations) < 2 or _interval(validations[-1]) is None:
+        return None
+    before, last = validations[-2].get("accuracy"), validations[-1]
+    if before is None or last.get("accuracy") is None or not last["accuracy_low"] <= before <= last["accuracy_high"]:
+        return None
+    return (
+        f"The last change of the accuracy, from {before:.3f} to {last['accuracy']:.3f}, is within the 95 % interval of "
+        "the last validation, so it may be by chance."
+    )
 
 
 def _tiles(metrics: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[tuple[str, float, str]]:

@@ -20,6 +20,7 @@ from groundtrace.trainer.watching.curves import (
     smoothed,
     thinned,
     ticks,
+    zeros,
 )
 
 
@@ -62,6 +63,26 @@ def test_metrics_of_a_recipe_come_after_the_others_and_zeros_have_no_chart() -> 
     first, more = charts(steps(3, loss=lambda _: 1.0, kl=lambda _: 0.0, hard_weight=float, unscored=lambda _: 0.0), [])
     assert [each.title for each in first] == ["loss"]
     assert [each.title for each in more] == ["hard_weight"]
+
+
+def test_zeros_are_named_by_their_titles() -> None:
+    metrics = steps(
+        3, loss=lambda _: 1.0, kl=lambda _: 0.0, unscored=lambda _: 0.0, hard=lambda _: None, idle_steps=lambda _: 0
+    )
+    validations = [{"step": 3, "accuracy": 0.0, "accuracy_low": 0.0, "accuracy_high": 0.4, "iou": 0.0}]
+    assert zeros(metrics, validations) == ["accuracy", "IoU of boxes", "KL to the reference", "unscored"]
+
+
+def test_the_interval_of_an_accuracy_is_a_stroke() -> None:
+    """Bounds have no charts of their own, and a validation of an earlier version has none."""
+    bounded = {"accuracy": 0.5, "accuracy_low": 0.2, "accuracy_high": 0.8}
+    [accuracy], more = charts([], [{"step": step} | bounded for step in (0, 10)])
+    [line] = accuracy.lines
+    assert more == [] and [x for x, *_ in line.whiskers] == [x for x, *_ in line.dots]
+    for (_, high, low), (_, y, _) in zip(line.whiskers, line.dots, strict=True):
+        assert 0 < high < y < low < HEIGHT
+    [earlier], _ = charts([], [{"step": 0, "accuracy": 0.4}, {"step": 10} | bounded])
+    assert earlier.lines[0].whiskers == ()
 
 
 @pytest.mark.parametrize("values", [[], [None], [math.nan, None], ["text"]])

@@ -88,6 +88,34 @@ def test_the_best_of_equal_validations_has_the_lowest_loss(tmp_path: Path) -> No
     assert '<tr class="is-best"><td class="r">10</td>' in train_page(output)
 
 
+@pytest.mark.parametrize(("before", "is_within"), [(0.208, True), (0.1, False)])
+def test_a_validation_has_its_interval(before: float, is_within: bool, tmp_path: Path) -> None:
+    output = write_training(tmp_path)
+    last = {"step": 20, "accuracy": 0.225, "accuracy_low": 0.159, "accuracy_high": 0.308}
+    earlier = {"step": 10, "accuracy": before, "accuracy_low": 0.1, "accuracy_high": 0.3}
+    write_lines(output / "validation.jsonl", [{"step": 0, "accuracy": 0.0}, earlier, last])
+    html = train_page(output)
+    assert '<th class="r">95 % interval</th>' in html and '<td class="r">0.159 to 0.308</td>' in html
+    said = f"The last change of the accuracy, from {before:.3f} to 0.225, is within the 95 % interval of the last"
+    assert (said in html) is is_within
+    write_lines(output / "validation.jsonl", [{"step": 0, "accuracy": 0.0}, {"step": 10, "accuracy": 0.1}])
+    assert "95 %" not in train_page(output), "an earlier version wrote the validations"
+
+
+def test_what_has_no_curve_is_listed_and_what_is_not_there_has_no_legend(tmp_path: Path) -> None:
+    output = write_training(tmp_path)
+    assert "never looks at the images" in train_page(output)
+    (output / "validation.jsonl").unlink()
+    lines = [{"step": n, "loss": 1.0, "outcome": 0.5, "kl": 0.0, HOSTILE: 0.0} for n in (1, 2)]
+    write_lines(output / "metrics.jsonl", lines)
+    html = train_page(output)
+    assert "never looks at the images" not in html
+    assert '0 throughout: <span class="t">KL to the reference, ' in html and "<script" not in html
+    assert html.count("The accuracy in training is the metric <code>outcome</code>") == 1
+    write_lines(output / "metrics.jsonl", [{"step": 1, "loss": 1.0}])
+    assert "0 throughout" not in (html := train_page(output)) and "<code>outcome</code>" not in html
+
+
 @pytest.mark.parametrize("first", [1, 0], ids=["from 1", "from 0, as in earlier versions"])
 def test_the_number_of_steps(first: int, tmp_path: Path) -> None:
     output = write_training(tmp_path)
