@@ -12,6 +12,7 @@ with any number of GPUs. :mod:`groundtrace.trainer.export` converts a checkpoint
 import os
 import pickletools
 import re
+import shlex
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -102,6 +103,15 @@ def checkpoints(folder: Path) -> list[Path]:
     """Return the folders of the complete checkpoints in ``folder``, sorted by step, the latest step last."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def export_command(checkpoint: Path, model: str) -> str:
+    """Return the command that makes a model folder of a checkpoint, beside the training's output folder.
+
+    ``checkpoint`` is the checkpoint's folder, and ``model`` is the model from which the training started.
+    """
+    out = f"{checkpoint.parent.parent}-{checkpoint.name}"
+    return shlex.join(["trainer", "export", str(checkpoint), out, "--model", model])
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -25,25 +25,29 @@ from groundtrace.schemas.errors import RecordNote, UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer import ranks
-from groundtrace.trainer.checkpoint import checkpoints
+from groundtrace.trainer.checkpoint import checkpoints, export_command
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.export import export
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.launch import launch
 from groundtrace.trainer.machine_estimate import print_estimate
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.output_folder import check_output
+from groundtrace.trainer.output_folder import check_output, recorded_run
 from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.tiny import make_tiny
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Overfitted, Stopped
 
-AGAIN = "the last complete step is in {}, run the same command again to continue from it"
+AGAIN = (
+    "the last complete step is in {}, run the same command again to continue from it, or make a model of it with `{}`"
+)
 ANEW = (
-    "the last good step is in {}: `trainer export` turns it into a model, from which you can start a new run; the same "
+    "the last good step is in {}: `{}` turns it into a model, from which you can start a new run; the same "
     "command continues from this step"
 )
+
+NONE_SAVED = "no step was completed, so none is saved"
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
@@ -143,7 +147,8 @@ def _print_result(result: Path | str) -> None:
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
     """Return the message of an error, followed by the error's notes and a hint about the last checkpoint.
 
-    ``how`` is the text of the hint. The path of the last checkpoint replaces ``{}`` in this text. If there is no
+    ``how`` is the text of the hint. The path of the last checkpoint replaces the first ``{}`` in this text, and the
+    command that makes a model of this checkpoint replaces the second. If there is no
     checkpoint, the hint states that no step was completed. If ``message`` is not "", it is used instead of the error's
     own message. ``parsed`` holds the command's arguments. The hint is added only if the command is a training (``sft``
     or ``grpo``, without ``--estimate``).
@@ -152,7 +157,9 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
     parts = [message or str(error) or "interrupted", *notes]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:
         found = checkpoints(parsed.output / FOLDER)
-        parts.append(how.format(found[-1]) if found else "no step was completed, so none is saved")
+        model = str((recorded_run(parsed.output) or {}).get("model", "BASE"))
+        hint = how.format(found[-1], export_command(found[-1], model)) if found else NONE_SAVED
+        parts.append(hint)
     return "; ".join(parts)
 
 

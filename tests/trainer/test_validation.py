@@ -158,6 +158,19 @@ def test_the_best_of_equally_accurate_models_has_the_lowest_loss(run: Command, t
     assert NOTE not in ran.err
 
 
+def test_a_best_checkpoint_that_is_not_the_last_has_its_command(
+    run: Command, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter((0.1, 0.5, 0.3))
+    monkeypatch.setattr(validator.Validator, "_validate", lambda _: ([], {"accuracy": next(values)}))
+    ran = run("sft", traces, *HELD, "sft.steps=4")
+    assert ran.code == 0, ran.err
+    command = f"trainer export {ran.output}/best/step-000002 {ran.output}-step-000002 --model {run.model}"
+    said = "trainer: the best checkpoint by validation.best_by = 'accuracy' is of step 2"
+    assert ran.err.count(f"{said}: `{command}` makes a model of it") == 1, ran.err
+    assert run.words(command.split()[1:], run.home).code == 0
+
+
 def test_a_training_that_its_validation_finds_useless_has_a_note(run: Command, questions: Path) -> None:
     ran = run("grpo", questions, *GRPO, *HELD, "grpo.steps=2")
     assert [path.name for path in checkpoints(ran.output / "best")] == ["step-000000"]

@@ -22,7 +22,7 @@ from groundtrace.rewards.rows.checks import check_recipe, row_check
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.shards import ShardError
-from groundtrace.trainer.checkpoint import checkpoints
+from groundtrace.trainer.checkpoint import checkpoints, export_command
 from groundtrace.trainer.credit import as_sample
 from groundtrace.trainer.encode import MARK, sft_sample
 from groundtrace.trainer.evaluation.examiner import Examiner
@@ -143,7 +143,7 @@ class Validator:
         """Validate the model if a validation is due, and save a checkpoint if this validation is the best one.
 
         The metric ``validation.best_by``, such as the accuracy, decides which validation is the best. If the training
-        has ended, and the validation before its first step is still the best one, a note is printed. Raises Overfitted
+        has ended, and the best validation is an earlier one, a note about it is printed. Raises Overfitted
         if the reward rose while the accuracy fell in each of the last ``validation.stop_after`` validations, JudgesDown
         if the judges do not answer, and SamplerError if answers cannot be sampled.
         """
@@ -162,8 +162,24 @@ class Validator:
                 f"the training overfits, because {problem}{where}. Correct the reward, or set validation.stop_after = "
                 "0 to continue the training anyway"
             )
-        if not self._training.goes_on and best_of(monitor.validations, self._own.best_by) == 0:
+        if not self._training.goes_on:
+            self._print_best(step, best_of(monitor.validations, self._own.best_by))
+
+    def _print_best(self, step: int, best: int | None) -> None:
+        """Print which checkpoint is the best, if this is not that of the last step.
+
+        ``step`` is the last step, and ``best`` is the step of the best validation; None if it is unknown.
+        """
+        found = checkpoints(self._output / BEST)
+        if best == 0:
             print(f"trainer: {self._note_useless()}", file=sys.stderr)
+        elif best not in (None, step) and found:
+            command = export_command(found[-1], self._settings.model.path)
+            by = f"validation.best_by = {self._own.best_by!r}"
+            print(
+                f"trainer: the best checkpoint by {by} is of step {best}: `{command}` makes a model of it",
+                file=sys.stderr,
+            )
 
     def _note_useless(self) -> str:
         """Return the note of a training in which no validation is better than that before the first step."""

@@ -8,6 +8,7 @@ from typing import Any
 from groundtrace.pages.render import render
 from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
+from groundtrace.trainer.checkpoint import checkpoints, export_command
 from groundtrace.trainer.group import note_idle
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.validation.best import best_of
@@ -111,6 +112,8 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         questions=entries_of(questions),
         reward=shown_reward(settings.reward) if settings and command == "grpo" else None,
         settings=shown_training(settings, command) if settings and command in SECTIONS else (),
+        last_export=_export_of(output / "checkpoints", run),
+        best_export=_export_of(output / "best", run),
         figure_of=_figure,
         has_intervals=any(_interval(line) for line in validations),
         interval_of=_interval,
@@ -130,6 +133,15 @@ def _idle_warning(run: dict[str, Any], metrics: list[dict[str, Any]], settings: 
     if settings is None or run.get("command") != "grpo" or run.get("ended") != "done":
         return None
     return note_idle(metrics, settings.grpo.optimiser.weight_decay)
+
+
+def _export_of(folder: Path, run: dict[str, Any]) -> str | None:
+    """Return the command that makes a model of the last checkpoint in ``folder``; None if there is no checkpoint.
+
+    ``run`` is the content of run.json, which names the model from which the training started.
+    """
+    found = checkpoints(folder)
+    return export_command(found[-1], str(run.get("model"))) if found else None
 
 
 def _figure(value: float | None) -> str:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.safe_files import UnsafeFile
+from groundtrace.trainer.checkpoint import STATE
 from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 from groundtrace.trainer.watching import page
 from groundtrace.trainer.watching.page import TrainPage, train_page
@@ -140,6 +141,13 @@ def test_an_end_that_is_not_the_last_step_is_at_the_top(ended: str, what: str, t
     html = train_page(write_training(tmp_path, **ENDED | {"ended": ended}))
     assert f'<strong class="what">{what}</strong>' in html
     assert f">{ended.partition(': ')[2]}</p>" in html
+    assert "trainer export" not in html, "there is no checkpoint"
+    for name in ("checkpoints/step-000020", "best/step-000030"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / STATE).touch()
+    html = train_page(tmp_path)
+    for name, folder in (("step-000020", "checkpoints"), ("step-000030", "best")):
+        assert f"trainer export {tmp_path / folder / name} {tmp_path}-{name} --model tiny</code> makes" in html
 
 
 @pytest.mark.parametrize(
