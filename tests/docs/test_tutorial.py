@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,10 +46,11 @@ def test_the_first_block_installs() -> None:
     assert INSTALL.splitlines() == ["make setup", "source .venv/bin/activate"]
 
 
-def test_it_ends_with_the_figures(desk: tuple[Path, str]) -> None:
-    lines = desk[1].splitlines()[-2:]
-    assert [line.split()[0] for line in lines] == ["sft", "grpo"]
-    assert all(line.split()[1] == "accuracy" and line.split()[3] == "blind_accuracy" for line in lines)
+def test_it_ends_with_the_comparison(desk: tuple[Path, str]) -> None:
+    sft, grpo = "runs/tiny/eval-sft", "runs/tiny/eval-grpo"
+    lines = [line.strip() for line in desk[1].splitlines() if line.startswith("  runs/tiny/eval-")]
+    assert [line.partition(": accuracy ")[0] for line in lines] == [sft, grpo, f"{grpo} − {sft}"]
+    assert all(re.match(r"[-+]?\d\.\d{3} \[", line.partition(": accuracy ")[2]) for line in lines)
 
 
 def test_the_pages_that_it_names_exist(desk: tuple[Path, str]) -> None:
