@@ -6,6 +6,7 @@ With ``--gpus``, the command starts one process for each GPU. Each of these proc
 
 import argparse
 import contextlib
+import functools
 import signal
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import transformers
 from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import load_config, to_toml
 from groundtrace.rewards.rows.reward import JudgesDown
-from groundtrace.rewards.rows.settings import CONFIGS, config_file
+from groundtrace.rewards.rows.settings import CONFIGS, bundled_name, config_file
 from groundtrace.schemas.error_places import hint_of
 from groundtrace.schemas.errors import RecordNote, UserError
 from groundtrace.storage.files import locked
@@ -95,7 +96,12 @@ def _run(parsed: argparse.Namespace) -> Path | str:
         torch.set_num_threads(settings.threads)
     if getattr(parsed, "estimate", False):
         return print_estimate(settings, is_grpo=parsed.command == "grpo")
-    commands = {"sft": train_sft, "grpo": train_grpo, "eval": evaluate}
+    bundled = bundled_name(parsed.config)
+    commands = {
+        "sft": functools.partial(train_sft, bundled=bundled),
+        "grpo": functools.partial(train_grpo, bundled=bundled),
+        "eval": evaluate,
+    }
     place = ranks.place()
     if place is None:
         check_output(parsed.command, settings, parsed.output)

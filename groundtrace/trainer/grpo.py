@@ -98,12 +98,13 @@ class Trainee:
         return self.optimiser.steps // self.settings.grpo.updates_per_rollout
 
 
-def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
+def train_grpo(settings: TrainerSettings, data: Path, output: Path, bundled: str = "") -> Path:
     """Train a model by GRPO, and return the folder of the trained model.
 
     ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for
     reinforcement learning. ``output`` is the folder of the training; if it has a checkpoint, the training continues
-    from the latest one.
+    from the latest one. ``bundled`` is the name of the bundled config that the user named, for train.html; "" if there
+    is none.
 
     Before the first step, the function may raise:
 
@@ -133,11 +134,17 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     settings.check_environment()
     with contextlib.closing(Reward(settings.reward, output)) as reward:
         ranks.together(reward.check_endpoints)
-        return _train(settings, data, output, shards, held, reward)
+        return _train(settings, data, output, shards, held, reward, bundled)
 
 
 def _train(
-    settings: TrainerSettings, data: Path, output: Path, shards: Shards, held: HeldOut | None, reward: Reward
+    settings: TrainerSettings,
+    data: Path,
+    output: Path,
+    shards: Shards,
+    held: HeldOut | None,
+    reward: Reward,
+    bundled: str,
 ) -> Path:
     grpo = settings.grpo
     vlm, room = load_model(settings.model), LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
@@ -167,7 +174,9 @@ def _train(
     stops = settings.environment.make().stops
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
     with (
-        Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts), text_of(held)) as training,
+        Training(
+            "grpo", settings, data, output, shards, optimiser, steps, plan_text(parts), text_of(held), bundled
+        ) as training,
         validating(vlm, settings, held, training, output, reward) as validate,
     ):
         reward.memory = Memory.of_plain(training.progress.memory)

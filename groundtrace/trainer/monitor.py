@@ -63,6 +63,7 @@ class Monitor:
         steps: int,
         done: int = 0,
         identity: Mapping[str, Any] | None = None,
+        bundled: str = "",
     ) -> None:
         """Write run.json and the config to the folder ``output``.
 
@@ -71,7 +72,8 @@ class Monitor:
         0, run.json keeps the time at which the first command started, and lists the settings that changed since then.
         ``identity`` describes what determines the result of an evaluation
         (:func:`groundtrace.trainer.identity.identity`). It is written to run.json. The identity of a training is None,
-        because it is in the checkpoints.
+        because it is in the checkpoints. ``bundled`` is the name of the bundled config that the user named; "" if there
+        is none.
 
         If ``done`` equals ``steps``, the training was already complete. Then run.json also keeps the time at which the
         previous command finished, unless the previous command ended with an error.
@@ -96,6 +98,7 @@ class Monitor:
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
             "started": earlier.get("started") or utc_now(),
         } | ({"gpus": ranks.count()} if ranks.count() > 1 else {})
+        self._run |= {"bundled_config": bundled} if bundled else {}
         self._run |= {} if identity is None else {"identity": dict(identity)}
         self._run |= {"changes": changes} if (changes := _changes(earlier, output, settings, done)) else {}
         self._write_run()  # before all other files (output_folder.py)
@@ -247,7 +250,7 @@ class SilentMonitor(Monitor):
     """
 
     def __init__(
-        self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0
+        self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int, done: int = 0, **_: Any
     ) -> None:
         self.output, self.steps = output, steps
 

@@ -34,11 +34,12 @@ from groundtrace.trainer.validation.validator import validating
 SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
-def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
+def train_sft(settings: TrainerSettings, data: Path, output: Path, bundled: str = "") -> Path:
     """Train a model by supervised fine-tuning, and return the folder of the trained model.
 
     ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for SFT.
     ``output`` is the folder of the training; if it has a checkpoint, the training continues from the latest one.
+    ``bundled`` is the name of the bundled config that the user named, for train.html; "" if there is none.
 
     Before the first step, the function may raise:
 
@@ -72,7 +73,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
         print(f"trainer: {cut}", file=sys.stderr)
     optimiser = Optimiser(vlm.model, settings.sft.optimiser, steps)
     with (
-        Training("sft", settings, data, output, shards, optimiser, steps, held_out=text_of(held)) as training,
+        Training("sft", settings, data, output, shards, optimiser, steps, "", text_of(held), bundled) as training,
         validating(vlm, settings, held, training, output) as validate,
     ):
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out)

@@ -126,13 +126,15 @@ class Training:
         steps: int,
         plan: str = "",
         held_out: str = "",
+        bundled: str = "",
     ) -> None:
         """Load the last checkpoint if there is one, and write run.json and the config to the output folder.
 
         ``command`` is ``sft`` or ``grpo``. ``output`` is the output folder. ``shards`` holds the rows to train on, and
         ``data`` is the folder from which they are read. ``optimiser`` holds the weights. ``steps`` is the total number
         of steps. ``plan`` is the batch plan (which kinds of rows fill a batch) in one line; "" without a plan.
-        ``held_out`` describes the questions of the validation; "" without a validation.
+        ``held_out`` describes the questions of the validation; "" without a validation. ``bundled`` is the name of the
+        bundled config that the user named; "" if there is none.
 
         Raises CheckpointError, before any file is written, if the checkpoint cannot be used or belongs to a training
         with other data, settings or code of the user.
@@ -155,7 +157,7 @@ class Training:
         self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         monitor = Monitor if ranks.is_first() else SilentMonitor
-        self.monitor = monitor(output, command, settings, str(data), steps, self.progress.step)
+        self.monitor = monitor(output, command, settings, str(data), steps, self.progress.step, bundled=bundled)
 
     def __enter__(self) -> "Training":
         found = (*self._folder.glob(".step-*"), *self._best.glob(".step-*"))

@@ -205,7 +205,7 @@ def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("division\nby zero")
 
     monkeypatch.setattr(commands, "train_sft", broken)
@@ -218,7 +218,7 @@ def test_a_defect_is_told_in_one_line(run: Command, sft_data: Path, monkeypatch:
 def test_verbose_shows_where(
     is_first: bool, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
     run("sft", sft_data, "model.path=/nowhere/at/all")  # writes the config
@@ -308,7 +308,7 @@ def test_the_scan_finds_a_key(tmp_path: Path) -> None:
 def test_how_a_training_ends(
     error: BaseException, code: int, run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ends(*_: object) -> Path:
+    def ends(*_: object, **__: object) -> Path:
         raise error
 
     monkeypatch.setattr(commands, "train_sft", ends)

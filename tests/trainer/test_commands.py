@@ -1,5 +1,6 @@
 """One process in a folder, one rank, and how long a run is."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,13 @@ def test_neither_steps_nor_epochs(folders: Any, sft_data: Path, tmp_path: Path) 
 def test_a_run_of_two_epochs(folders: Any, sft_data: Path, tmp_path: Path) -> None:
     train_sft(settings_of(folders["qwen3"], sft={"epochs": 2.0, "samples_per_step": 2}), sft_data, tmp_path / "out")
     assert len(metrics_of(tmp_path / "out")) == 3
+
+
+def test_a_training_names_its_bundled_config(run: Command, sft_data: Path) -> None:
+    output = run.home / "named"
+    words = ["--data", str(sft_data), "--output", str(output), "--set", f"model.path={run.model}"]
+    ran = run.words(["sft", "--config", "tiny", *words, "--set", "sft.steps=1"], output)
+    assert ran.code == 0, ran.err
+    assert json.loads((output / "run.json").read_text("utf-8"))["bundled_config"] == "tiny"
+    assert "differ from the bundled config" in (output / "train.html").read_text("utf-8")
+    assert "bundled_config" not in (run("sft", sft_data).output / "run.json").read_text("utf-8")

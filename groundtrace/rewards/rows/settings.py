@@ -89,3 +89,12 @@ def config_file(named: str) -> str:
     """
     bundled, own = CONFIGS / f"{named}.toml", Path(named)
     return str(bundled) if (not own.exists() or own.is_dir()) and bundled.is_file() else named
+
+
+def bundled_name(named: str | None) -> str:
+    """Return the name of the bundled config that ``--config`` names, such as ``tiny``; "" if it names another file.
+
+    ``named`` is the value of ``--config``; None if it is left out.
+    """
+    path = Path(config_file(named)) if named else Path()
+    return path.stem if path.parent == CONFIGS else ""

@@ -16,7 +16,7 @@ from groundtrace.trainer.watching.answers import shown_questions
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, charts, short, zeros
 from groundtrace.trainer.watching.entries import entries_of
 from groundtrace.trainer.watching.records import read_metrics, read_steps
-from groundtrace.trainer.watching.shown_settings import SECTIONS, shown_reward, shown_training
+from groundtrace.trainer.watching.shown_settings import SECTIONS, is_bundled, shown_reward, shown_training
 
 PAGE = "train.html"
 MIN_PAUSE_S = 20.0
@@ -83,7 +83,8 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
     whose settings are in a table of their own.
     """
     run = read_json(output / "run.json")
-    command = str(run.get("command"))
+    command, named = str(run.get("command")), str(run.get("bundled_config", ""))
+    bundled = named if is_bundled(named) else ""
     metrics, validations = read_metrics(output / "metrics.jsonl"), read_steps(output / "validation.jsonl")
     best = best_of(validations, run.get("best_by") or "accuracy")
     first, more = charts(metrics, validations, best)
@@ -111,7 +112,8 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
         left=LEFT,
         questions=entries_of(questions),
         reward=shown_reward(settings.reward) if settings and command == "grpo" else None,
-        settings=shown_training(settings, command) if settings and command in SECTIONS else (),
+        bundled=bundled,
+        settings=shown_training(settings, command, bundled) if settings and command in SECTIONS else (),
         last_export=_export_of(output / "checkpoints", run),
         best_export=_export_of(output / "best", run),
         figure_of=_figure,

@@ -5,17 +5,19 @@ addresses and keys of endpoints, because users may send the page to other people
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from groundtrace.config.config_file import read_config
 from groundtrace.config.fields import default_of
 from groundtrace.config.flat import flat_values
 from groundtrace.config.reference import sections
 from groundtrace.inference.settings import ROLES
-from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.settings import CONFIGS, RewardSettings
 from groundtrace.trainer.settings import ModelSettings, TrainerSettings
 
 SECTIONS = {
@@ -49,6 +51,7 @@ class ShownSetting:
             ``[reward]``, such as ``options.tau``.
         value: the value as text.
         default: the default as text; "" if there is none.
+        bundled: the value in the bundled config that the user named, as text; None without such a config.
         meaning: one line on what the setting does; "" if there is none.
     """
 
@@ -56,11 +59,12 @@ class ShownSetting:
     value: str
     default: str
     meaning: str
+    bundled: str | None = None
 
     @property
     def is_changed(self) -> bool:
-        """Return whether the value differs from the default."""
-        return self.value != self.default
+        """Return whether the value differs from that in the bundled config; without such a config, from the default."""
+        return self.value != (self.default if self.bundled is None else self.bundled)
 
 
 @dataclass(frozen=True)
@@ -78,11 +82,12 @@ class ShownReward:
     settings: tuple[ShownSetting, ...]
 
 
-def shown_training(settings: TrainerSettings, command: str) -> tuple[ShownSetting, ...]:
-    """Return the settings of a training for the page. Those that differ from their defaults are first.
+def shown_training(settings: TrainerSettings, command: str, bundled: str = "") -> tuple[ShownSetting, ...]:
+    """Return the settings of a training for the page. Those that the user changed are first.
 
-    ``command`` is the command of the trainer, ``sft`` or ``grpo``. The settings of the reward and those that only other
-    commands use are left out.
+    These are the settings that differ from the config ``bundled``, which is the name of a bundled config; if it is "",
+    those that differ from their defaults. ``command`` is the command of the trainer, ``sft`` or ``grpo``. The settings
+    of the reward and those that only other commands use are left out.
     """
     names = SECTIONS[command]
     values = {name: each for name, each in to_jsonable_python(settings).items() if name in names}
@@ -93,8 +98,16 @@ def shown_training(settings: TrainerSettings, command: str) -> tuple[ShownSettin
         for section in sections(TrainerSettings)
         for key in section.keys
     }
+    given = _given(bundled) if bundled else {}
+
+    def shown(name: str, value: Any) -> ShownSetting:
+        default = default_of_key.get(name, "")
+        return ShownSetting(
+            name, _text(value), default, meanings.get(name, ""), given.get(name, default) if bundled else None
+        )
+
     return _changed_first(
-        ShownSetting(name, _text(each), default_of_key.get(name, ""), meanings.get(name, ""))
+        shown(name, each)
         for name, each in flat_values(values)
         if not f"{name}.".startswith(tuple(f"{each}." for each in HIDDEN))
     )
@@ -110,6 +123,18 @@ def shown_reward(reward: RewardSettings) -> ShownReward:
     ]
     scorers = tuple(scorer.name for scorer in recipe.runs)
     return ShownReward(reward.recipe, scorers, _changed_first(settings))
+
+
+def is_bundled(name: str) -> bool:
+    """Return whether ``name``, which may come from a file of another person, is the name of a bundled config."""
+    return name in {path.stem for path in CONFIGS.glob("*.toml")}
+
+
+@functools.cache
+def _given(bundled: str) -> dict[str, str]:
+    """Return the values that a bundled config sets, or inherits from another, as texts by their dotted keys."""
+    values = read_config(str(CONFIGS / f"{bundled}.toml"), CONFIGS, TrainerSettings)
+    return {name: _text(each) for name, each in flat_values(values)}
 
 
 def _changed_first(settings: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:

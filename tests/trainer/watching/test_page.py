@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.config.settings import load_config
+from groundtrace.rewards.rows.settings import CONFIGS, RewardSettings
 from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.trainer.checkpoint import STATE
 from groundtrace.trainer.settings import ModelSettings, TrainerSettings
@@ -206,6 +207,19 @@ def test_the_settings_of_the_training(tmp_path: Path) -> None:
         in visible
     )
     assert "sft.optimiser.lr" in folded and "grpo." not in folded and "rollout." not in folded
+
+
+def test_the_settings_of_a_training_with_a_bundled_config(tmp_path: Path) -> None:
+    """Visible is what the user changed; a name that no bundled config has is not used."""
+    settings = load_config(TrainerSettings, str(CONFIGS / "tiny.toml"), ["sft.epochs=6"], CONFIGS)
+    html = train_page(write_training(tmp_path, command="sft", bundled_config="tiny"), settings)
+    visible, _, folded = html.partition('<section id="settings">')[2].partition("<details>")
+    assert 'differ from the bundled config <code class="t">tiny</code>' in visible
+    cells = [f'<td class="t{each} key-value">' for each in ("", " muted")]
+    assert visible.count('<code class="t">sft.epochs') == 1 and f"{cells[0]}6</td>{cells[1]}10</td>" in visible
+    assert visible.count('<td class="key-name">') == 1 and "sft.optimiser.lr" in folded
+    (tmp_path / "run.json").write_text(json.dumps(RUN | {"command": "sft", "bundled_config": "../tiny"}), "utf-8")
+    assert "differ from their defaults" in train_page(tmp_path, settings)
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def test_the_settings_of_a_training_with_a_bundled_config(name: str, command: st
     assert changed["seed"].meaning == "the seed of sampling and shuffling"
     given = dict(flat_values(given_values(path, (), CONFIGS)))
     assert {*changed} <= {*given, "model.path", "seed"}
+    own = {each.name for each in shown_training(settings, command, name) if each.is_changed}
+    assert own == {"model.path", "seed"}
     assert not [each for each in shown if each.name.startswith("environment.options")]
     assert {each.name.partition(".")[0] for each in shown} == {*SECTIONS[command]}
     assert hidden not in repr(shown)
