@@ -265,7 +265,8 @@ def is_path(name: str) -> bool:
 
 def load(path: str) -> Any:
     """Import the value that ``path`` names, and return it. ``path`` has the form ``module:NAME``, where ``NAME`` is the
-    name of the value in the module. Raises RegistryError if the value cannot be imported.
+    name of the value in the module. Raises RegistryError if the value cannot be imported, and StaleModule if the module
+    uses a user's module whose file has changed since this process imported it.
 
     The module is searched for on Python's import path, then in the current folder, and then beside the config that the
     user named (:func:`groundtrace.schemas.module_search.search_beside`). Inside :func:`installed_code_only`, only parts
@@ -287,7 +288,10 @@ def load(path: str) -> Any:
         found = importlib.import_module(module)
         if (place := _place_of(module)) is not None:
             remember_modules(*place, before)
+            check_modules(*place)
         return getattr(found, name)
+    except StaleModule:
+        raise
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         remember_failed(module, before)
         message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"

@@ -7,6 +7,8 @@ import pytest
 
 import groundtrace as gt
 from groundtrace.config.errors import ConfigError
+from groundtrace.schemas.registry import load
+from groundtrace.schemas.user_modules import StaleModule
 
 RECIPE = """
 from typing import ClassVar
@@ -49,6 +51,24 @@ def test_a_recipe_of_ones_own(opened: gt.OpenedRun, tmp_path: Path, monkeypatch:
     assert (right.reward, right.outcome, wrong.reward, wrong.outcome) == (0.25, 1.0, 0.0, 0.0)
     (tmp_path / "reward.toml").write_text('[reward]\nrecipe = "half_reward:Half"\n')
     assert [each.reward for each in gt.reward(row, responses(row), "reward.toml")] == [0.5, 0.0]
+
+
+@pytest.mark.usefixtures("own_modules")
+def test_a_recipe_that_imports_changed_code_is_refused(
+    opened: gt.OpenedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first import of the recipe does not hide that a module which it uses was imported before its change."""
+    monkeypatch.chdir(tmp_path)
+    parts, row = tmp_path / "half_parts.py", opened.rl[0]
+    parts.write_text("MOST = 0.5\n")
+    (tmp_path / "half_reward.py").write_text(f"import half_parts\n{RECIPE}")
+    load("half_parts:MOST")
+    parts.write_text("MOST = 0.25\n")
+    for _ in range(2):
+        with pytest.raises(StaleModule, match=r"half_parts\.py has changed since Python imported it.*gt\.reload\(\)"):
+            gt.reward(row, responses(row), {"reward": {"recipe": "half_reward:Half"}})
+    gt.reload()
+    assert gt.reward(row, responses(row), {"reward": {"recipe": "half_reward:Half"}})[0].reward == 0.5
 
 
 def test_a_bundled_recipe(opened: gt.OpenedRun) -> None:
