@@ -285,6 +285,30 @@ def box_from_px(
     return (*first, *second)
 
 
+def outside_frame(
+    frame: CoordinateFrame,
+    first: float,
+    second: float,
+    width_px: float,
+    height_px: float,
+    rule: Resize = QWEN25_IMAGE,
+) -> str:
+    """Return which number of a written position is outside the range of the frame, such as ``x = 163 is outside 0 to
+    100, the range of the frame molmo100``; "" if :func:`to_px` accepts the position.
+
+    The arguments are those of :func:`to_px`. Raises UnresizableImage if the image cannot be resized for the frame.
+    """
+    frame = CoordinateFrame(frame)
+    written = {"y": first, "x": second} if frame is CoordinateFrame.GEMINI else {"x": first, "y": second}
+    ends = dict(zip("xy", _full_scale(frame, width_px, height_px, rule), strict=True))
+    for axis, value in written.items():
+        try:
+            _clip(value, ends[axis], axis)
+        except OutOfFrame:
+            return f"{axis} = {value:g} is outside 0 to {ends[axis]:g}, the range of the frame {frame}"
+    return ""
+
+
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
     """Return the values that a model with this frame writes for the right and the bottom edge of the image.
 

@@ -56,6 +56,8 @@ class Case:
         outcome: the verdict on the answer; None before the answer is graded.
         trajectory: for a response in several turns, the result of each turn's code; None for other responses.
         pointing: the weights of the pointing score.
+        frame_fault: why the coordinates of a tag in the response could not be converted to pixels, for example because
+            they are outside the model's coordinate frame; "" if all were converted.
     """
 
     question: Question
@@ -71,6 +73,7 @@ class Case:
     outcome: Verdict | None = None
     trajectory: Trajectory | None = None
     pointing: PointingSettings = DEFAULT_POINTING
+    frame_fault: str = ""
 
     @property
     def caller(self) -> Caller:

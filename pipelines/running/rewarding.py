@@ -25,8 +25,10 @@ def reward(row: Row, responses: Sequence[str], config: str | Path | Mapping[str,
 
     Args:
         row: A row of the set rl of a run, such as ``gt.open_run("runs/mine").rl[0]``.
-        responses: The responses to the row's question. Their coordinates are pixels of the original image, unless
-            ``speech.family`` of the config names a model family.
+        responses: The responses to the row's question. Their coordinates are in the frame ``speech.frame`` of the
+            config (0 to 100 of each side for ``molmo100``); without this key, in the frame ``model.frame`` of a
+            trainer's config, such as ``molmo100`` in the bundled config ``tiny``; without both, in the frame of
+            ``speech.family``. If the config has none of the three, coordinates are pixels of the original image.
         config: The config of the reward or of the trainer: a file, the name of a bundled config such as ``argos``, or a
             mapping such as ``{"reward": {"recipe": "argos"}}``.
 

@@ -22,6 +22,7 @@ from groundtrace.schemas.coordinates import (
     box_from_px,
     box_to_px,
     from_px,
+    outside_frame,
     to_px,
 )
 from groundtrace.schemas.text import counted
@@ -60,6 +61,29 @@ class Speech:
             return a, b, c, d
 
         return _rewrite(text, sizes, pair, corners)
+
+    def frame_fault(self, text: str, sizes: Sequence[Size]) -> str:
+        """Return why :meth:`to_pixels` cannot convert a tag of the text, such as ``x = 163 is outside 0 to 100, the
+        range of the frame molmo100``; "" if it converts all tags.
+
+        If it cannot convert several tags, the result is about the first of them.
+        """
+
+        def pair(at: Pair, size: Size) -> Pair:
+            if fault := outside_frame(self.frame, *at, *size, self.rule):
+                raise OutOfFrame(fault)
+            return at
+
+        def corners(box: Corners, size: Size) -> Corners:
+            pair(box[:2], size)
+            pair(box[2:], size)
+            return box
+
+        try:
+            _rewrite(text, sizes, pair, corners)
+        except OutOfFrame as error:
+            return str(error)
+        return ""
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
         """Return the text with its point and box tags converted from the model's coordinate frame to original pixels.

@@ -92,6 +92,10 @@ class ScoreBatch:
         ]
 
 
+_Responses = tuple[PreparedRow, list[tuple[str, str]], list[Trajectory | None]]
+"""A prompt's row, the results of :meth:`PreparedRow.in_pixels` for the responses to it, and their trajectories."""
+
+
 class RowReward:
     """Scores responses to rows of runs, for other trainers. Several threads may use one instance.
 
@@ -219,7 +223,7 @@ class RowReward:
         scored. Some recipes (code that computes the rewards) compare the responses to the different prompts (streams)
         of a question. With such a recipe, raises BadReference if one of these prompts has no response in ``answers``.
         """
-        groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str], list[Trajectory | None]]]] = {}
+        groups: dict[tuple[Path, str], dict[str, _Responses]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
             try:
@@ -365,11 +369,14 @@ class RowReward:
             return self._runs[folder]
 
 
-def _asked(ready: PreparedRow, texts: Sequence[str], trajectories: Sequence[Trajectory | None]) -> PromptResponses:
+def _asked(
+    ready: PreparedRow, texts: Sequence[tuple[str, str]], trajectories: Sequence[Trajectory | None]
+) -> PromptResponses:
     """Return a row with the responses to its prompt, ready to be scored.
 
-    ``texts`` are the responses. ``trajectories`` holds the results of the code in each response; None for a response
-    whose code is not executed.
+    ``texts`` are the results of :meth:`PreparedRow.in_pixels` for the responses. ``trajectories`` holds the results of
+    the code in each response; None for a response whose code is not executed.
     """
     executed = tuple(trajectories) if any(each is not None for each in trajectories) else ()
-    return PromptResponses(ready.row, ready.question, tuple(texts), executed)
+    in_pixels, faults = tuple(text for text, _ in texts), tuple(fault for _, fault in texts)
+    return PromptResponses(ready.row, ready.question, in_pixels, executed, faults)

@@ -76,12 +76,15 @@ class PromptResponses:
         texts: the responses, with coordinates in pixels of the original image.
         trajectories: for each response, the results of the code that it executed; None for a response whose code is not
             executed. () means None for all responses.
+        frame_faults: for each response, why a tag of it could not be converted to pixels; "" if all tags were
+            converted. () means "" for all responses.
     """
 
     row: TrainingRow
     question: Question
     texts: tuple[str, ...]
     trajectories: tuple[Trajectory | None, ...] = ()
+    frame_faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,15 +107,20 @@ class PreparedRow:
 
         ``texts`` are the responses as a model wrote them. ``speech`` describes how this model writes coordinates.
         """
-        return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
+        converted = [self.in_pixels(text, speech) for text in texts]
+        in_pixels, faults = tuple(text for text, _ in converted), tuple(fault for _, fault in converted)
+        return PromptResponses(self.row, self.question, in_pixels, frame_faults=faults)
 
-    def in_pixels(self, text: str, speech: Speech) -> str:
-        """Return a response whose coordinates are converted to pixels of the original image.
+    def in_pixels(self, text: str, speech: Speech) -> tuple[str, str]:
+        """Return a response whose coordinates are converted to pixels of the original image, and why a tag of it could
+        not be converted ("" if all were).
 
         ``text`` is the response as a model wrote it, and ``speech`` describes how this model writes coordinates. A text
         longer than ``MAX_RESPONSE_CHARS``, and a response to a row without images, are returned unchanged.
         """
-        return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
+        if not self.sizes or len(text) > MAX_RESPONSE_CHARS:
+            return text, ""
+        return speech.to_pixels(text, self.sizes), speech.frame_fault(text, self.sizes)
 
 
 Part = Sequence[PromptResponses]
@@ -328,9 +336,15 @@ def _cases(asked: PromptResponses, masks: ObjectMasks) -> list[Case]:
     row = asked.row
     traces = [read_trace(index, text, masks.question.media) for index, text in enumerate(asked.texts)]
     executed = asked.trajectories or (None,) * len(traces)
+    faults = asked.frame_faults or ("",) * len(traces)
     return [
-        replace(case_of(trace, masks, row.entities, row.pointable), context=row.context, trajectory=trajectory)
-        for trace, trajectory in zip(traces, executed, strict=True)
+        replace(
+            case_of(trace, masks, row.entities, row.pointable),
+            context=row.context,
+            trajectory=trajectory,
+            frame_fault=fault,
+        )
+        for trace, trajectory, fault in zip(traces, executed, faults, strict=True)
     ]
 
 

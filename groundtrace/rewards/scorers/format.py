@@ -24,7 +24,9 @@ async def _score(case: Case) -> Verdict:
     if case.answer is not None and (case.outcome is None or case.outcome.value != 1):
         question = replace(question, answer=case.answer)
     fault = form_fault(case.text, case.response, question, case.form)
-    return Verdict(NAME, float(fault is None), fault or "of the form asked for")
+    if fault is None:
+        return Verdict(NAME, 1.0, "of the form asked for")
+    return Verdict(NAME, 0.0, f"{fault}; {case.frame_fault}" if case.frame_fault else fault)
 
 
 SCORER = Scorer(NAME, "every response has a form", _score, floor=1.0, is_gate=True)

@@ -77,6 +77,26 @@ def test_a_bundled_recipe(opened: gt.OpenedRun) -> None:
     assert right.value("outcome") == 1.0 and wrong.reward == 0.0
 
 
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({"model": {"frame": "molmo100"}}, "x = 163 is outside 0 to 100, the range of the frame molmo100"),
+        ({"speech": {"frame": "gemini"}}, "x = 1630 is outside 0 to 1000, the range of the frame gemini"),
+        ({}, ""),
+    ],
+)
+def test_the_frame_of_coordinates_is_that_of_the_config(
+    opened: gt.OpenedRun, config: dict[str, Any], fault: str
+) -> None:
+    row = opened.rl[0]
+    written = {"x1": "10", "y1": "1630"} if "speech" in config else {"x1": "163", "y1": "20"}
+    place = " ".join(f'{name}="{value}"' for name, value in written.items())
+    text = f'<think>Here: <points {place} alt="a">a</points>.</think><answer>{row["answer"]}</answer>'
+    [found] = gt.reward(row, [text], {"reward": {"recipe": "argos"}, **config})
+    [reason] = [verdict.reason for verdict in found.verdicts if verdict.name == "format"]
+    assert reason.endswith(fault) and ("cannot be read" in reason) == bool(fault)
+
+
 def test_mistakes_are_user_errors(opened: gt.OpenedRun) -> None:
     row = opened.rl[0]
     with pytest.raises(gt.UserError, match=r"cannot use a row of the set sft: use a row of the set rl, as opened\.rl"):
