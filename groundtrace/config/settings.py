@@ -4,6 +4,7 @@ An error message names the key, the expected value and the actual value.
 """
 
 import dataclasses
+import datetime
 import functools
 import hashlib
 import json
@@ -177,23 +178,35 @@ def settings_from(cls: type[T], values: Mapping[str, Any]) -> T:
 
 
 def given_values(
-    path: str | None, overrides: Sequence[str] = (), bundled: Path | None = None, cls: type | None = None
+    config: str | Mapping[str, Any] | None,
+    overrides: Sequence[str] | Mapping[str, Any] = (),
+    bundled: Path | None = None,
+    cls: type | None = None,
 ) -> dict[str, Any]:
     """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
-    The values come from the config file ``path``, from the configs that this file extends, and from ``overrides``. A
-    file extends the config that its key ``extends`` names. If ``path`` is None, no file is read. If ``path`` is a pipe,
-    such as the shell's ``<(…)``, call this function only once, because a pipe can be read only once. ``overrides`` are
-    the values of ``--set``, each in the form ``a.b=c``. ``bundled`` is the folder with the configs that ``extends`` may
-    name without a path; None if there is no such folder. ``cls`` is the settings class of the config, which determines
-    the options that a file does not inherit (:func:`groundtrace.config.config_file.merged`); None if it is not known.
+    The values come from the config file ``config``, from the configs that this file extends, and from ``overrides``. A
+    file extends the config that its key ``extends`` names. If ``config`` is None, no file is read. It may also hold the
+    values themselves, as nested mappings. If ``config`` is a pipe, such as the shell's ``<(…)``, call this function
+    only once, because a pipe can be read only once. ``overrides`` are the values of ``--set``, each in the form
+    ``a.b=c``, or a mapping from the dotted keys to the values, such as ``{"a.b": 1}``. ``bundled`` is the folder with
+    the configs that ``extends`` may name without a path; None if there is no such folder. ``cls`` is the settings class
+    of the config, which determines the options that a file does not inherit
+    (:func:`groundtrace.config.config_file.merged`); None if it is not known.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
     """
     search_beside(None)
-    values = {} if path is None else read_config(path, bundled, cls)
-    for override in overrides:
-        _apply(values, override)
+    if isinstance(config, Mapping):
+        values = _copied(config)
+    else:
+        values = {} if config is None else read_config(config, bundled, cls)
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            _set(values, key, _copied(value), f"overrides[{key!r}]")
+    else:
+        for override in overrides:
+            _apply(values, override)
     return values
 
 
@@ -244,15 +257,28 @@ def _apply(values: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         parsed = {}
     value = parsed["x"] if len(parsed) == 1 else text.strip()  # a string: a bare word, or a text with further keys
-    *path, last = _key_path(key.strip())
+    _set(values, key.strip(), value, f"--set {override!r}")
+
+
+def _set(values: dict[str, Any], key: str, value: Any, where: str) -> None:
+    """Set a dotted key in the nested dicts of a config to a value. ``where`` names the override, for messages.
+
+    Raises ConfigError if a part of the key is not a section.
+    """
+    *path, last = _key_path(key)
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
             raise ConfigError(
-                f"--set {override!r} cannot be used, because {part} is a key with a value, not a section: leave out "
-                f"the keys after {part}"
+                f"{where} cannot be used, because {part} is a key with a value, not a section: leave out the keys "
+                f"after {part}"
             )
     values[last] = value
+
+
+def _copied(value: Any) -> Any:
+    """Return the values of a config in which all mappings, at any depth, are copied to dicts."""
+    return {name: _copied(each) for name, each in value.items()} if isinstance(value, Mapping) else value
 
 
 def _key_path(key: str) -> list[str]:
@@ -312,8 +338,13 @@ def _plain(value: Any) -> dict[str, Any]:
 
     Raises ConfigError for any other value, such as a date in a TOML file.
     """
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+    if isinstance(value, datetime.date | datetime.time):
         raise ConfigError(
             f"{value} in the config or in --set is a date or a time, which no setting accepts: put it in quotes"
+        )
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        raise ConfigError(
+            f"{value!r:.80} in the config is of the type {type(value).__name__}, which no setting accepts: use a text, "
+            "a number, a boolean, a list or a mapping"
         )
     return TypeAdapter(type(value)).dump_python(value, mode="json")

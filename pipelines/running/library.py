@@ -17,6 +17,7 @@ from groundtrace.publishing.opened_run import OpenedRun, open_run
 from groundtrace.schemas.error_places import place_of
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import near
+from groundtrace.stages.plumbing.recipe import Recipe
 
 PREVIEWED_RECORDS = 10
 
@@ -32,7 +33,8 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
         input: The file, folder or data set with the questions.
         output: The run folder, which is created if it is missing.
         arguments: Further arguments, those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`: for
-            example ``config`` (a file), ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``,
+            example ``config`` (a file, or a mapping such as ``{"difficulty": {"high": 0.8}}``), ``overrides``
+            (``{"difficulty.high": 0.8}`` or ``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``,
             ``target_sft``, ``replace`` and ``beam_options``.
 
     Raises:
@@ -44,6 +46,11 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     known = [field.name for field in fields(RunArguments)]
     if unknown := next((name for name in arguments if name not in known), ""):
         raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
+    if isinstance(pipeline, Recipe):
+        raise UserError(
+            f"run() cannot use the value of the recipe {pipeline.name!r}, because workers import the recipe: save "
+            "it as RECIPE in a .py file, and pass the path of this file"
+        )
     given: dict[str, Any] = {"pipeline": pipeline, "input": input, "output": output, **arguments}
     given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     check_arguments("run", RunArguments, given)

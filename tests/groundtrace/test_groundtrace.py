@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import groundtrace as gt
+from groundtrace.pipelines import grounded_cot
 from groundtrace.pipelines.running import library
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.scorer import Scorer
@@ -51,6 +52,29 @@ def test_a_preview_has_the_sums_of_a_forecast(tmp_path: Path) -> None:
     assert opened.summary.forecast["records"] == 2
 
 
+def test_a_mapping_is_a_config_and_overrides(tmp_path: Path) -> None:
+    config = {"attempt": {"k": 2}, "trace": {"n": 1}}
+    named: dict[str, Any] = {"pipeline": "grounded_cot", "input": str(SAMPLE), "limit": 1, "resume": False}
+    mine = {"overrides": {"attempt.k": 3, "max_failed": 1.0}, "output": str(tmp_path / "a")}
+    gt.run(**named, **mine, config=config)
+    assert config == {"attempt": {"k": 2}, "trace": {"n": 1}}
+    (tmp_path / "own.toml").write_text("attempt.k = 2\ntrace.n = 1\n")
+    texts = {"overrides": ["attempt.k=3", "max_failed=1.0"], "output": str(tmp_path / "b")}
+    gt.run(**named, **texts, config=tmp_path / "own.toml")
+    recorded = [(tmp_path / name / "config.toml").read_text() for name in "ab"]
+    assert recorded[0] == recorded[1] and "k = 3" in recorded[0]
+    for given, fault in (
+        ({"config": {"attempt": {"kk": 2}}}, r"unknown key attempt\.kk"),
+        (
+            {"overrides": {"attempt.k.x": 2}, "config": config},
+            r"overrides\['attempt\.k\.x'\] cannot be used, because k",
+        ),
+        ({"overrides": {"trace.n": tmp_path}}, "is of the type PosixPath, which no setting accepts: use a text"),
+    ):
+        with pytest.raises(gt.UserError, match=fault):
+            gt.run(**named, **given, output=str(tmp_path / "c"))
+
+
 def test_mistakes_are_user_errors(tmp_path: Path) -> None:
     with pytest.raises(gt.UserError, match="there is no pipeline 'nowhere'"):
         gt.run("nowhere", str(SAMPLE), str(tmp_path / "run"))
@@ -65,8 +89,10 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
         gt.verify("How many?", "<answer>1</answer>", [tmp_path / "bad.png"], "1", answer_type="angel")
     with pytest.raises(gt.UserError, match=r"no argument 'conf'; use one of pipeline, .*: did you mean config\?"):
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
-    with pytest.raises(gt.UserError, match=r"^run\(\) cannot use config = \{'a': 1\}: its type must be str \| None"):
-        gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), config={"a": 1})
+    with pytest.raises(gt.UserError, match=r"^run\(\) cannot use config = 3: its type must be str \| .*Mapping"):
+        gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), config=3)
+    with pytest.raises(gt.UserError, match=r"the value of the recipe 'grounded_cot', because .*: save it as REC"):
+        gt.run(grounded_cot.RECIPE, str(SAMPLE), str(tmp_path / "run"))  # type: ignore[arg-type]
 
 
 def test_an_exception_of_own_code_has_its_place_and_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

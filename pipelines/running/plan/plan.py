@@ -50,8 +50,8 @@ class RunArguments:
         pipeline: The name of a bundled pipeline, or the path of a pipeline's file.
         input: The input: a file, a folder, a URL, or the id of a data set.
         output: The path or URL of the run folder.
-        config: The path of the TOML config; None for the defaults.
-        overrides: Changes of the config, each in the form ``a.b=c``.
+        config: The path of the TOML config, or its values as nested mappings; None for the defaults.
+        overrides: Changes of the config, each in the form ``a.b=c``; or a mapping from dotted keys to values.
         limit: The number of records to read from the beginning of the input; None for all.
         cache: The folder of the reply cache (the stored replies of models); None for the cache in the run folder.
         resume: True to refuse a run folder that belongs to another input, or holds a finished run that has read more
@@ -68,8 +68,8 @@ class RunArguments:
     pipeline: str
     input: str
     output: str
-    config: str | None = None
-    overrides: Sequence[str] = ()
+    config: str | Mapping[str, Any] | None = None
+    overrides: Sequence[str] | Mapping[str, Any] = ()
     limit: int | None = None
     cache: str | None = None
     resume: bool = True
