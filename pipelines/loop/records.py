@@ -4,11 +4,12 @@ A step is one command of the loop, such as the SFT. OUT is the output folder of 
 all that the step depends on; it shows whether the step must be done again.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from groundtrace.pipelines.loop.steps import RECORDS, Step
+from groundtrace.pipelines.loop.steps import RECORDS, SFT, Step
 from groundtrace.schemas.safe_files import read_json
 from groundtrace.storage.files import write_atomically
 
@@ -73,3 +74,16 @@ def is_done(step: Step, identity: str, out: Path) -> bool:
     """
     record = read_record(out, step.name)
     return record is not None and record.identity == identity and bool(record.finished) and step.result.exists()
+
+
+def trained_revision(out: Path) -> str:
+    """Return the revision of the model after SFT: a digest of the SFT's command, config and inputs, and of its finish
+    time. Return "" if the SFT has not finished.
+
+    So a model that is trained again in the same folder has another revision, and cached replies are not used for it.
+    ``out`` is the folder of the loop.
+    """
+    record = read_record(out, SFT)
+    if record is None or not record.finished:
+        return ""
+    return hashlib.sha256(f"{record.identity} {record.finished}".encode()).hexdigest()[:16]

@@ -22,7 +22,14 @@ from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoints.vllm_server import find_vllm
 from groundtrace.pipelines.loop.process import run_process
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, SPLIT, TRAIN, Division, divide, settings_after
-from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, record_path, write_record
+from groundtrace.pipelines.loop.records import (
+    StepRecord,
+    is_done,
+    read_record,
+    record_path,
+    trained_revision,
+    write_record,
+)
 from groundtrace.pipelines.loop.settings import TINY, LoopSettings, defaults_of
 from groundtrace.pipelines.loop.steps import (
     CURATE,
@@ -182,7 +189,7 @@ def _do_unless_done(loop: Loop, name: str, title: str, run_command: RunCommand) 
 
     ``run_command`` runs the command, and the errors are those of :func:`_do`.
     """
-    steps = make_steps(loop, _revision(loop))
+    steps = make_steps(loop, trained_revision(loop.out))
     step = next(each for each in steps if each.name == name)
     identity = identities(loop, steps)[name]
     if is_done(step, identity, loop.out):
@@ -252,18 +259,6 @@ def _remedy(name: str, summary: RunSummary, config: Mapping[str, Any]) -> str:
     if options := options_to_keep(reason, config, f"{section}."):
         return f"run the same command again with other settings: to keep the {reason} questions, add {options}"
     return f"change the settings of this run in {section}, and run the same command again"
-
-
-def _revision(loop: Loop) -> str:
-    """Return the revision of the model after SFT: a digest of the SFT's command, config and inputs, and of its finish
-    time. Return "" if the SFT has not finished.
-
-    So a model that is trained again in the same folder has another revision, and cached replies are not used for it.
-    """
-    record = read_record(loop.out, SFT)
-    if record is None or not record.finished:
-        return ""
-    return hashlib.sha256(f"{record.identity} {record.finished}".encode()).hexdigest()[:16]
 
 
 def _await_free(folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from groundtrace.pages.render import duration, render
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, Division, read_division
-from groundtrace.pipelines.loop.records import read_record
+from groundtrace.pipelines.loop.records import StepRecord, is_done, read_record, trained_revision
 from groundtrace.pipelines.loop.steps import (
     CURATE,
     EVALUATIONS,
@@ -20,6 +20,7 @@ from groundtrace.pipelines.loop.steps import (
     SFT,
     Loop,
     Step,
+    identities,
     make_steps,
 )
 from groundtrace.pipelines.loop.stop import Stop
@@ -53,6 +54,7 @@ REPORTS = ("report.html", "train.html", "eval.html")
 """The names of the pages that the steps write into their folders."""
 MEASURES = ((ACCURACY, "accuracy"), (POINT_F1, "point F1"))
 DONE, RUNNING, FAILED, STOPPED, WAITING = "done", "running", "failed", "stopped", "waiting"
+OUTDATED = "an earlier result is out of date"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class ShownStep:
         name: The name of the step.
         title: One line on what the step does.
         state: ``done``, ``running``, ``failed``, ``stopped`` or ``waiting``.
+        note: A remark on the state: the folder of the step holds a result of other settings, or one that was made from
+            an earlier result of another step; else "".
         took: The duration of the step as text; "" if it is not known.
         report: A link to the page that the step wrote, relative to the loop's page; "" if there is none.
         log: A link to the output of the step's command, relative to the loop's page; "" if there is none.
@@ -71,6 +75,7 @@ class ShownStep:
     name: str
     title: str
     state: str
+    note: str
     took: str
     report: str
     log: str
@@ -157,7 +162,8 @@ def read_story(loop: Loop, running: str = "", stop: Stop | None = None) -> Story
     or KeyError if a file is missing or damaged, and :class:`groundtrace.publishing.reading.InspectError` for a damaged
     run.
     """
-    steps = [_shown(loop, step, running, stop) for step in make_steps(loop)]
+    steps = _shown_steps(loop, running, stop)
+    begun = {step.name for step in steps if step.state != WAITING and not step.note}
     done = {step.name for step in steps if step.state == DONE}
     division = read_division(loop.out)
     answered = {
@@ -175,7 +181,7 @@ def read_story(loop: Loop, running: str = "", stop: Stop | None = None) -> Story
         [_model(name, each, division) for name, each in answered.items()],
         list(_differences(answered, division)),
         _blind(loop.out, done),
-        [(name.upper(), found) for name in (SFT, GRPO) if (found := _curves(loop.out / name))],
+        [(name.upper(), found) for name in (SFT, GRPO) if name in begun and (found := _curves(loop.out / name))],
         _questions(loop.out, answered),
         stop,
     )
@@ -193,23 +199,41 @@ def story_lines(story: Story) -> list[str]:
     return found
 
 
-def _shown(loop: Loop, step: Step, running: str, stop: Stop | None) -> ShownStep:
-    record, is_stopped = read_record(loop.out, step.name), stop is not None and stop.step == step.name
-    if step.name == running:
-        state = RUNNING
-    elif record is None:
-        state = STOPPED if is_stopped else WAITING
-    elif record.finished and step.result.exists() and not is_stopped:
-        state = DONE
-    else:
-        state = FAILED if record.exit_code else STOPPED
-    if record is None:
-        return ShownStep(step.name, step.title, state, "", "", "")
+def _shown_steps(loop: Loop, running: str, stop: Stop | None) -> list[ShownStep]:
+    """Return the steps of a loop with their states.
+
+    A result is current if the step was finished with its present identity, and the results that the step reads are
+    current, too. A step with another result waits, and the page shows nothing of this result.
+    """
+    made = make_steps(loop, trained_revision(loop.out))
+    present = identities(loop, made)
+    current, found = set[str](), list[ShownStep]()
+    for step in made:
+        record = read_record(loop.out, step.name)
+        is_fit = record is not None and record.identity == present[step.name] and current.issuperset(step.after)
+        stopped = stop is not None and stop.step == step.name
+        if is_fit and is_done(step, present[step.name], loop.out) and not stopped and step.name != running:
+            current.add(step.name)
+            state = DONE
+        elif step.name == running:
+            state = RUNNING
+        elif record is None or not is_fit:
+            state = STOPPED if stopped else WAITING
+        else:
+            state = FAILED if record.exit_code else STOPPED
+        found.append(_shown(loop, step, state, record, is_fit))
+    return found
+
+
+def _shown(loop: Loop, step: Step, state: str, record: StepRecord | None, is_fit: bool) -> ShownStep:
+    """Return what the page shows of a step. ``is_fit`` is False if ``record`` is that of a result out of date."""
+    if record is None or not is_fit:
+        return ShownStep(step.name, step.title, state, OUTDATED if record is not None else "", "", "", "")
     report = next((name for name in REPORTS if (step.folder / name).is_file()), "")
     took = duration(record.wall_s) if record.wall_s else ""
     log = f"{LOGS}/{step.name}.log"
     link = f"{step.name}/{report}" if report else ""
-    return ShownStep(step.name, step.title, state, took, link, log if (loop.out / log).is_file() else "")
+    return ShownStep(step.name, step.title, state, "", took, link, log if (loop.out / log).is_file() else "")
 
 
 def _model(name: str, answered: Answered, division: Division) -> Model:

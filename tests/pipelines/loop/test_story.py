@@ -120,6 +120,39 @@ def test_a_stopped_loop(end: Any, log: str, state: str, reason: str, remedy: str
     assert '<p class="stop">' not in (out / "loop.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("changes", "stopped_at", "current", "shown"),
+    [
+        ({"sft": {"set": {"sft": {"steps": 5}}}}, "sft", ["curate", "model", "eval-base"], ["base"]),
+        (
+            {"grpo": {"set": {"grpo": {"steps": 5}}}},
+            "grpo",
+            ["curate", "model", "eval-base", "sft", "eval-sft", "rl"],
+            ["base", "SFT", "SFT − base"],
+        ),
+        ({"model": "m4", "trainer": {"config": "tiny"}}, "eval-base", ["curate"], []),
+        ({"model": "m4", "trainer": {"config": "tiny"}}, "sft", ["curate", "eval-base"], ["base"]),
+    ],
+)
+def test_results_of_other_settings_are_not_shown(
+    changes: dict[str, Any], stopped_at: str, current: list[str], shown: list[str], tmp_path: Path
+) -> None:
+    """A finished loop is repeated with other settings or another base model, and is stopped on its way."""
+    out = divided(tmp_path)
+    run_loop(loop_of(out), Commands())
+    loop = loop_of(out, **changes)
+    with pytest.raises(KeyboardInterrupt):
+        run_loop(loop, Commands({stopped_at: KeyboardInterrupt()}))
+    story = read_story(loop)
+    assert [step.name for step in story.steps if step.state == "done"] == current
+    assert [line.split(":")[0].strip() for line in story_lines(story)[1:]] == shown
+    waiting = [step for step in story.steps if step.name not in (*current, stopped_at)]
+    assert {(step.state, step.note, step.took, step.report, step.log) for step in waiting} == {
+        ("waiting", "an earlier result is out of date", "", "", "")
+    }
+    assert [title for title, _ in story.curves] == [name.upper() for name in ("sft", "grpo") if name in current]
+
+
 def test_a_loop_that_stopped_before_a_step(tmp_path: Path) -> None:
     out = divided(tmp_path)
     with pytest.raises(UserError):
