@@ -1,5 +1,6 @@
 """The page of a loop: what it shows at each time, its links, and that hostile text stays text."""
 
+import html
 import json
 import os
 import re
@@ -40,6 +41,7 @@ def test_a_finished_loop(tmp_path: Path) -> None:
     assert text.count('class="entry"') == 2, "a question that was gained, and one that stayed wrong"
     assert "data:image/" in text and 'http-equiv="refresh"' not in text
     assert "too_hard 4" in text and "GRPO − base" in text
+    assert "of accuracies then has Newcombe's interval" in html.unescape(text), "as docs/evaluation.md states"
 
 
 def test_the_figures(tmp_path: Path) -> None:
