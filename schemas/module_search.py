@@ -7,6 +7,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+from groundtrace.schemas.loop_step import folders_beside
+
 _RUN_FILES = ("run.json", "loop.html")
 """The files by which the folders of runs, trainings and loops are recognized."""
 _config_folders: list[Path] = []
@@ -65,6 +67,11 @@ def searched_folders() -> tuple[str, ...]:
     return tuple(_searched)
 
 
+def config_folders() -> tuple[str, ...]:
+    """Return the folders in which modules of plug-ins are searched because of the config that was read last."""
+    return tuple(map(str, _config_folders))
+
+
 def extend_path(top: str) -> None:
     """Add the current folder to the import path, or the folder of a config, if a module is not found without it.
 
@@ -90,8 +97,12 @@ def forget_folders() -> None:
 
 
 def folder_beside(top: str) -> str:
-    """Return the first folder of :data:`_config_folders` that holds the module ``top``; "" if there is none."""
-    folders = map(str, _config_folders)
+    """Return the first folder of a config that holds the module ``top``; "" if there is none.
+
+    The folders are those in :data:`_config_folders`. In a step of ``beam loop``, the folders of the configs that the
+    user named for the step are next.
+    """
+    folders = map(str, (*_config_folders, *folders_beside()))
     return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
 
 
@@ -99,9 +110,10 @@ def folder_of(top: str) -> str:
     """Return the folder in which the module ``top`` would now be found; "" if it would not be found.
 
     It is searched for where :func:`extend_path` searches: on Python's own import path, in the current folder, and
-    beside the config that was read last. Folders of earlier configs are left out.
+    beside the config that was read last. Folders of earlier configs are left out. In a step of ``beam loop``, the
+    folders of the configs that the user named for the step are last.
     """
-    places = [*_own_path(), str(Path.cwd()), *map(str, _config_folders)]
+    places = [*_own_path(), str(Path.cwd()), *map(str, (*_config_folders, *folders_beside()))]
     spec = importlib.machinery.PathFinder.find_spec(top, places)
     if spec is None:
         return ""

@@ -434,9 +434,17 @@ def plugin_files(config: Mapping[str, Any] | None = None) -> set[tuple[Path, Pat
     paths = {each.path for each in registered if config is None or not each.is_of_config}
     if config is not None:
         texts = set(_texts_in(config))
-        paths |= {text for text in texts if is_path(text)}
+        paths |= paths_in(config)
         paths |= {plugin.path for key, plugin in _entries() if key.partition(".")[2] in texts}
     return {found for path in paths if (found := _place_of(path.partition(":")[0])) is not None}
+
+
+def paths_in(config: Mapping[str, Any]) -> set[str]:
+    """Return the texts of a config, and the names of its keys, that have the form ``module:NAME`` of a plug-in's path.
+
+    ``config`` are the values of the config.
+    """
+    return {text for text in _texts_in(config) if is_path(text)}
 
 
 def check_parts(config: Mapping[str, Any]) -> None:

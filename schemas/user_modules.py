@@ -17,7 +17,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -173,14 +173,24 @@ def remember_failed(name: str, before: Collection[str]) -> None:
     ``name`` is the name of the user's module, and ``before`` are the names of the modules that were imported before it.
     See :func:`remember_modules`.
     """
+    for file, folder in files_of_module(name):
+        remember_modules(file, folder, before)
+
+
+def files_of_module(name: str, places: Sequence[str] | None = None) -> set[tuple[Path, Path]]:
+    """Return the files of a user that Python executes if it imports a module, each with the folder of the import.
+
+    ``name`` is the name of the module, such as ``a.b``. ``places`` are the folders in which the module is searched;
+    None for the import path. Nothing is imported. The result is empty for a module that is not found, and for one of
+    Groundtrace, of Python or of an installed package.
+    """
     top = name.partition(".")[0]
-    spec = importlib.machinery.PathFinder.find_spec(top)
+    spec = importlib.machinery.PathFinder.find_spec(top, places)
     if spec is None or top == "groundtrace" or top in sys.stdlib_module_names:
-        return
-    for folder in {Path(place).parent.resolve() for place in spec.submodule_search_locations or [spec.origin] if place}:
-        for file in _files_of(name, folder):
-            if not is_installed(file):
-                remember_modules(file, folder, before)
+        return set()
+    folders = {Path(place).parent.resolve() for place in spec.submodule_search_locations or [spec.origin] if place}
+    found = {(file, folder) for folder in folders for file in _files_of(name, folder)}
+    return {(file, folder) for file, folder in found if not is_installed(file)}
 
 
 def check_modules(file: Path, folder: Path) -> None:
@@ -246,7 +256,7 @@ def forget_modules() -> set[str]:
     # a package without __init__.py keeps the folders in which it was found first
     own |= {top for name in own if (top := name.partition(".")[0]) in sys.modules and file_of(sys.modules[top]) is None}
     # a submodule that stays would not become an attribute of the package that is imported again
-    own |= {name for name in list(sys.modules) if _is_python(name) and any(name.startswith(f"{top}.") for top in own)}
+    own |= {name for name in list(sys.modules) if any(name.startswith(f"{top}.") for top in own) and _is_python(name)}
     for name in own:
         _forget(name)
     _imports.clear()

@@ -13,11 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from groundtrace.schemas.module_search import searched_folders
 from groundtrace.schemas.safe_files import opened_for_writing
 
 PROGRAMS = {"beam": "groundtrace", "trainer": "groundtrace.trainer.cli"}
@@ -36,12 +35,13 @@ would wait until that process ends.
 _PR_SET_PDEATHSIG = 1
 
 
-def run_process(command: Sequence[str], log: Path) -> int:
+def run_process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
     """Run a command such as ``beam run …`` as a process, wait for it, and return its exit code.
 
     The exit code is −N if the signal with the number N ended the process. ``command`` holds the words of the command;
     the first one is ``beam`` or ``trainer``. ``log`` is a file. The output of the command is copied to standard error
-    and to this file, whose former content is replaced. If the user interrupts this process (KeyboardInterrupt), the
+    and to this file, whose former content is replaced. ``environment`` are environment variables that the command gets
+    in addition to those of this process. If the user interrupts this process (KeyboardInterrupt), the
     command gets SIGTERM, and KeyboardInterrupt is raised when the command has ended. A second interrupt kills the
     command. Raises UnsafeFile if the log is a link, a pipe or a device.
     """
@@ -54,7 +54,7 @@ def run_process(command: Sequence[str], log: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=os.environ | _module_path(),
+            env={**os.environ, **environment},
             process_group=0,  # Ctrl-C reaches the loop only, which passes it on once
             preexec_fn=_dies_with(os.getpid()),
         )
@@ -71,17 +71,6 @@ def run_process(command: Sequence[str], log: Path) -> int:
     if interrupt is not None:
         raise interrupt
     return code
-
-
-def _module_path() -> dict[str, str]:
-    """Return the environment variable with which the command finds the plug-ins beside the user's config.
-
-    The config of a step is a copy in the folder of the loop, so the command would search the plug-ins there. The result
-    is empty if no plug-in was found beside a config.
-    """
-    folders = searched_folders()
-    before = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([*([before] if before else []), *folders])} if folders else {}
 
 
 def _copy(process: "subprocess.Popen[bytes]", log: BinaryIO) -> None:

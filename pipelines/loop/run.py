@@ -20,6 +20,7 @@ from typing import Any
 from groundtrace.config.config_file import merged
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoints.vllm_server import find_vllm
+from groundtrace.pipelines.loop.own_code import model_weights, run_code, training_code
 from groundtrace.pipelines.loop.process import run_process
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, SPLIT, TRAIN, Division, divide, settings_after
 from groundtrace.pipelines.loop.records import (
@@ -30,7 +31,7 @@ from groundtrace.pipelines.loop.records import (
     trained_revision,
     write_record,
 )
-from groundtrace.pipelines.loop.settings import TINY, LoopSettings, defaults_of
+from groundtrace.pipelines.loop.settings import TINY, LoopSettings, StepSettings, defaults_of
 from groundtrace.pipelines.loop.steps import (
     CURATE,
     GRPO,
@@ -49,10 +50,11 @@ from groundtrace.pipelines.loop.stop import StepFailed, Stop, stop_of
 from groundtrace.pipelines.loop.story import PAGE, write_story
 from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
-from groundtrace.pipelines.running.plan.loading import load_recipe, recipe_file
+from groundtrace.pipelines.running.plan.loading import forget_user_code, load_recipe, recipe_file
 from groundtrace.publishing.reading import read_config, read_summary
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.module_search import config_folders
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import refuse_links
 from groundtrace.schemas.text import counted, say, utc_now
@@ -66,7 +68,7 @@ FREE_LIMIT_S, FREE_TICK_S = 120.0, 0.5
 
 Such a process belongs to a loop that was killed.
 """
-RunCommand = Callable[[Sequence[str], Path], int]
+RunCommand = Callable[[Sequence[str], Path, Mapping[str, str]], int]
 
 
 def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSettings) -> tuple[Loop, Division]:
@@ -84,47 +86,64 @@ def make_loop(recipe: str, data: str, model: str, output: Path, settings: LoopSe
         settings: The config of the loop.
 
     Raises UserError if an argument is invalid, for example if ``output`` holds other files. Also raises the errors of
-    reading a recipe, a config or an input.
+    reading a recipe, a config or an input. Raises VllmServerError if vLLM has to serve the model after SFT, but the
+    command ``vllm`` is not found.
     """
-    loaded = load_recipe(recipe)
-    values = merged(given_values(settings.curate.config or None), settings.curate.set)
-    run_settings = settings_from(loaded.settings, values)
     out = _checked_folder(output)
     loop = Loop(
         recipe=recipe,
         model=str(Path(model).resolve()) if model != TINY and Path(model).is_dir() else model,
         out=out,
         settings=settings,
+        curation={},
+        sections=frozenset(),
+        defaults=defaults_of(model),
+    )
+    loop = _with_trainer(loop)
+    forget_user_code()  # the plug-ins of the pipeline may have the names of those of the trainer, in another folder
+    loaded = load_recipe(recipe)
+    values = merged(given_values(settings.curate.config or None), settings.curate.set)
+    run_settings = settings_from(loaded.settings, values)
+    loop = replace(
+        loop,
         curation=_without_map(values, run_settings.input),
         sections=sections_of(loaded.settings),
         recipe_sha256=hashlib.sha256(recipe_file(recipe).read_bytes()).hexdigest(),
-        defaults=defaults_of(model),
+        beside=config_folders(),
     )
-    trainer = given_values(config_file(loop.trainer_config), (), CONFIGS, TrainerSettings)
-    digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
-    _check_configs(loop, loaded.settings, trainer)
+    code = dict(loop.code)
+    for step in make_steps(loop):
+        if step.config is not None:
+            settings_from(loaded.settings, step.config)
+            code[step.name] = run_code(recipe_file(recipe), step.config)
+    loop = replace(loop, code=code)
+    if loop.served_by == "vllm":
+        find_vllm()
     _refuse_links(loop)
     if not (out / FOLDER).exists():
         say(f"loop: the questions of {data} are divided by media group", file=sys.stderr)
     found = find_input(data, run_settings.input, run_settings.storage, loaded.writes_questions)
     division = divide(out, found, run_settings.input, run_settings.storage, settings.held_out)
-    return replace(loop, trainer_sha256=digest), division
+    return loop, division
 
 
-def _check_configs(loop: Loop, recipe: type, trainer: Mapping[str, Any]) -> None:
-    """Check the configs of all steps before the first step runs, so that a mistake is not found hours later.
+def _with_trainer(loop: Loop) -> Loop:
+    """Check the configs of the trainings and the evaluation, and return the loop with the digests of their files.
 
-    ``recipe`` is the class of the recipe's settings, and ``trainer`` holds the values of the trainer's config. Raises
-    ConfigError or RegistryError if a config is invalid. Raises VllmServerError if vLLM has to serve the model after
-    SFT, but the command ``vllm`` is not found.
+    All configs are checked before the first step runs, so that a mistake is not found hours later. Raises ConfigError
+    or RegistryError if a config is invalid.
     """
-    for step in make_steps(loop):
-        if step.config is not None:
-            settings_from(recipe, step.config)
-    for own in (loop.settings.sft, loop.settings.grpo, loop.settings.eval):
-        settings_from(TrainerSettings, merged(merged(trainer, {"model": {"path": loop.base}}), own.set))
-    if loop.served_by == "vllm":
-        find_vllm()
+    trainer = given_values(config_file(loop.trainer_config), (), CONFIGS, TrainerSettings)
+    code = dict[str, str]()
+    for name in (SFT, GRPO, "eval"):
+        own: StepSettings = getattr(loop.settings, name)
+        values = merged(merged(trainer, {"model": {"path": loop.base}}), own.set)
+        settings_from(TrainerSettings, values)
+        code[name] = training_code(name, values)
+    digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
+    return replace(
+        loop, trainer_sha256=digest, code=code, weights="" if loop.model == TINY else model_weights(loop.model)
+    )
 
 
 def _checked_folder(output: Path) -> Path:
@@ -170,9 +189,9 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
 
     The page shows the results, or why the loop stopped. ``loop`` holds the arguments and settings of the loop.
     :func:`make_loop` returns it and divides its questions into a part to train on and a part to evaluate on.
-    ``run_command`` runs the command of a step: it gets the words of the command and the path of a log file, and returns
-    the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a step fails, and UserError if a
-    training has no rows or its folder is in use.
+    ``run_command`` runs the command of a step: it gets the words of the command, the path of a log file and further
+    environment variables, and returns the exit code. Tests replace it. Raises :class:`StepFailed` if the command of a
+    step fails, and UserError if a training has no rows or its folder is in use.
     """
     names = [step.name for step in make_steps(loop)]
     for place, name in enumerate(names, 1):
@@ -204,15 +223,15 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
 
     ``identity`` is the digest of the step and of all that the step depends on. If the folder of the step holds a result
     that the step cannot continue, this folder is first moved away. ``run_command`` runs the command: it gets the words
-    of the command and the path of a log file, and returns the exit code. Raises StepFailed if the command fails, and
-    UserError if a training has no rows or its folder is in use.
+    of the command, the path of a log file and further environment variables, and returns the exit code. Raises
+    StepFailed if the command fails, and UserError if a training has no rows or its folder is in use.
     """
     _check_rows(loop, step)
     before = read_record(loop.out, step.name)
     _await_free(step.folder)
     if before is None or before.identity != identity:
         if step.starts_anew:
-            _move_away(loop.out, step, "is of other settings or inputs")
+            _move_away(loop.out, step, "is of other settings, inputs or code")
         before = StepRecord(identity, utc_now())
     elif not step.resumes:
         _move_away(loop.out, step, "is of an attempt that did not finish")
@@ -224,7 +243,7 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
         write_atomically(path, config_text(step))
     _refresh(loop, step.name)
     started_s, log = time.monotonic(), log_path(loop.out, step.name)
-    code = run_command(step.command, log)
+    code = run_command(step.command, log, step.environment)
     record = replace(record, wall_s=record.wall_s + time.monotonic() - started_s, exit_code=code)
     write_record(loop.out, step.name, replace(record, finished="" if code else utc_now()))
     _refresh(loop, "")

@@ -20,6 +20,7 @@ from groundtrace.config.flat import flat_values
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, TRAIN
 from groundtrace.pipelines.loop.settings import TINY, LoopSettings, StepSettings
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.loop_step import step_environment
 
 POLICY = "trained"
 """The name of the endpoint that serves the model after SFT, in the config of the pipeline run that makes the RL set."""
@@ -45,6 +46,11 @@ class Loop:
         sections: The names of the sections and keys that the recipe's config can have.
         recipe_sha256: The digest of the recipe's file.
         trainer_sha256: The digest of the trainer's config.
+        code: A digest of the user's code that changes the result, for each step with such code, by the name of the
+            step; ``eval`` for the evaluations (:mod:`groundtrace.pipelines.loop.own_code`).
+        weights: A digest of the weights in the folder of the model to train; "" if the model is not a folder.
+        beside: The folders of the curation's config and of the configs that it extends. The plug-ins of both runs of
+            the pipeline are searched there, because the config of a run is a copy in the loop's folder.
         defaults: The settings that apply where neither the loop's config nor the curation's config has a value
             (:func:`groundtrace.pipelines.loop.settings.defaults_of`).
     """
@@ -57,6 +63,9 @@ class Loop:
     sections: frozenset[str]
     recipe_sha256: str = ""
     trainer_sha256: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""
+    beside: tuple[str, ...] = ()
     defaults: LoopSettings = field(default_factory=LoopSettings)
 
     @property
@@ -106,6 +115,8 @@ class Step:
             If True, the folder is moved away before the step begins. If False, the step works in this folder.
         resumes: Whether the command can continue in the folder if it did not finish, e.g. because it was killed. If
             False, the folder is moved away before the command is started again.
+        environment: The environment variables that the command gets in addition to those of the loop
+            (:mod:`groundtrace.schemas.loop_step`).
     """
 
     name: str
@@ -118,6 +129,7 @@ class Step:
     depends_on: str = ""
     starts_anew: bool = True
     resumes: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_steps(loop: Loop, revision: str = "") -> tuple[Step, ...]:
@@ -148,8 +160,8 @@ def identities(loop: Loop, steps: Sequence[Step]) -> dict[str, str]:
 
     ``steps`` are all steps of the ``loop`` in order. The digest of a step is made from its command, its config, its
     field ``depends_on``, and the digests of the steps whose results it reads. The digest does not change if the loop's
-    folder, the recipe or the trainer's config is moved to another path. The content of the recipe and of the trainer's
-    config is in ``depends_on``.
+    folder, the recipe or the trainer's config is moved to another path. The contents of the recipe, of the trainer's
+    config, of the user's code and of the model's weights are in ``depends_on``.
     """
     found: dict[str, str] = {}
     names = {loop.recipe: "RECIPE", loop.trainer_config: "CONFIG"}
@@ -219,7 +231,18 @@ def _run(loop: Loop, name: str, title: str, config: Mapping[str, Any], after: tu
     folder, data = loop.out / name, loop.out / FOLDER / TRAIN
     command = ("beam", "run", loop.recipe, "--input", str(data), "--output", str(folder))
     command += ("--config", str(config_path(loop.out, name)), "--replace")
-    return Step(name, title, command, folder, folder / "run.json", after, config, loop.recipe_sha256, starts_anew=False)
+    return Step(
+        name,
+        title,
+        command,
+        folder,
+        folder / "run.json",
+        after,
+        config,
+        loop.recipe_sha256 + loop.code.get(name, ""),
+        starts_anew=False,
+        environment=step_environment(name, loop.beside),
+    )
 
 
 def _tiny(loop: Loop) -> Step:
@@ -235,13 +258,39 @@ def _train(loop: Loop, name: str, title: str, data: str, model: str, after: tupl
     folder, gpus = loop.out / name, loop.settings.trainer.gpus
     command = _trainer(loop, name, loop.out / data, folder, model, own)
     command += ("--gpus", str(gpus)) if gpus > 1 else ()
-    return Step(name, title, command, folder, folder / "model", after, depends_on=loop.trainer_sha256)
+    return Step(
+        name,
+        title,
+        command,
+        folder,
+        folder / "model",
+        after,
+        depends_on=_trainer_files(loop, name, model),
+        environment=step_environment(name),
+    )
 
 
 def _evaluate(loop: Loop, name: str, title: str, model: str, after: tuple[str, ...]) -> Step:
     folder = loop.out / name
     command = _trainer(loop, "eval", loop.out / FOLDER / HELD, folder, model, loop.settings.eval)
-    return Step(name, title, command, folder, folder / "eval.json", after, depends_on=loop.trainer_sha256)
+    return Step(
+        name,
+        title,
+        command,
+        folder,
+        folder / "eval.json",
+        after,
+        depends_on=_trainer_files(loop, "eval", model),
+        environment=step_environment("eval"),
+    )
+
+
+def _trainer_files(loop: Loop, command: str, model: str) -> str:
+    """Return the digests of the files that a command of the trainer reads: its config, the user's code, the weights.
+
+    The weights count only if ``model`` is the model of the user. Other models are results of steps.
+    """
+    return loop.trainer_sha256 + loop.code.get(command, "") + (loop.weights if model == loop.base else "")
 
 
 def _trainer(loop: Loop, command: str, data: Path, output: Path, model: str, own: StepSettings) -> tuple[str, ...]:

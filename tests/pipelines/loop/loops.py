@@ -54,7 +54,7 @@ SECTIONS = frozenset({"attempt", "difficulty", "split", "trace"})
 def loop_of(out: Path, model: str = "tiny", curation: Mapping[str, Any] | None = None, **values: Any) -> Loop:
     settings = settings_from(LoopSettings, values)
     defaults = defaults_of(model)
-    return Loop("grounded_cot", model, out, settings, curation or {}, SECTIONS, "recipe", "trainer", defaults)
+    return Loop("grounded_cot", model, out, settings, curation or {}, SECTIONS, "recipe", "trainer", defaults=defaults)
 
 
 @dataclass
@@ -71,9 +71,11 @@ class Commands:
     outputs: dict[str, str] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
     words: dict[str, Sequence[str]] = field(default_factory=dict)
+    environments: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def __call__(self, command: Sequence[str], log: Path) -> int:
+    def __call__(self, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
         name = log.stem
+        self.environments[name] = environment
         self.ran.append(name)
         self.words[name] = command
         log.parent.mkdir(parents=True, exist_ok=True)

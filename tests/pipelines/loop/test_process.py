@@ -12,6 +12,7 @@ import pytest
 
 from groundtrace.pipelines.loop import process as module
 from groundtrace.pipelines.loop.process import run_process
+from groundtrace.schemas.loop_step import step_environment
 from groundtrace.schemas.safe_files import UnsafeFile
 
 STEP = """
@@ -37,7 +38,7 @@ from pathlib import Path
 from groundtrace.pipelines.loop import process
 process.PROGRAMS = {"step": "a_step"}
 try:
-    process.run_process(["step", "wait", sys.argv[1]], Path(sys.argv[2]))
+    process.run_process(["step", "wait", sys.argv[1]], Path(sys.argv[2]), {})
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -46,32 +47,44 @@ except KeyboardInterrupt:
 @pytest.fixture(autouse=True)
 def step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "a_step.py").write_text(textwrap.dedent(STEP))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    before = os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *([before] if before else [])]))
     monkeypatch.setattr(module, "PROGRAMS", {"step": "a_step"})
     return tmp_path
 
 
 def test_output_goes_to_the_terminal_and_to_the_log(step: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = step / "logs/one.log"
-    assert run_process(["step", "fail"], log) == 7
+    assert run_process(["step", "fail"], log, {}) == 7
     assert sorted(log.read_text().split()) == ["err", "out"]
     assert sorted(capfd.readouterr().err.split()) == ["err", "out"]
 
 
-def test_a_step_finds_the_plugins_beside_the_users_config(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The config of a step is a copy in the folder of the loop."""
-    (step / "beside").mkdir()
-    (step / "beside" / "a_scorer.py").write_text("")
-    (step / "a_step.py").write_text("import a_scorer; print(a_scorer.__file__)")
-    assert run_process(["step", "x"], step / "logs/one.log") == 1
-    monkeypatch.setattr(module, "searched_folders", lambda: (str(step / "beside"),))
-    assert run_process(["step", "x"], step / "logs/one.log") == 0
+def test_a_step_gets_environment_variables(step: Path) -> None:
+    (step / "a_step.py").write_text("import os; print(os.environ['OF_STEP'], 'PATH' in os.environ)")
+    assert run_process(["step", "x"], step / "logs/one.log", {"OF_STEP": "yes"}) == 0
+    assert (step / "logs/one.log").read_text() == "yes True\n", "and those of the loop"
+
+
+def test_a_file_beside_the_users_config_does_not_replace_a_module_of_python(step: Path) -> None:
+    """A plug-in beside the user's config is found, although the config of the step is a copy in another folder."""
+    beside = step / "beside"
+    beside.mkdir()
+    (beside / "mine.py").write_text("PART = 'found'\n")
+    (beside / "statistics.py").write_text("")
+    (step / "a_step.py").write_text(
+        "from groundtrace.schemas.registry import load\nprint(load('mine:PART'))\n"
+        "import statistics\nprint(statistics.mean([1, 2, 3]))\n"
+    )
+    assert run_process(["step", "x"], step / "one.log", step_environment("curate", [str(beside)])) == 0
+    assert (step / "one.log").read_text() == "found\n2\n"
+    assert run_process(["step", "x"], step / "one.log", step_environment("sft")) == 1, "of another config"
 
 
 def test_a_log_is_replaced(step: Path) -> None:
     log = step / "logs/one.log"
     for _ in range(2):
-        run_process(["step", "fail"], log)
+        run_process(["step", "fail"], log, {})
     assert sorted(log.read_text().split()) == ["err", "out"]
 
 
@@ -81,18 +94,18 @@ def test_a_log_that_is_no_file_of_the_loop_is_refused(step: Path) -> None:
     os.mkfifo(step / "pipe.log")
     for name in ("link.log", "pipe.log"):
         with pytest.raises(UnsafeFile):
-            run_process(["step", "fail"], step / name)
+            run_process(["step", "fail"], step / name, {})
     assert (step / "own").read_text() == "of the user"
 
 
 def test_a_killed_step(step: Path) -> None:
-    assert run_process(["step", "killed"], step / "log") == -signal.SIGKILL
+    assert run_process(["step", "killed"], step / "log", {}) == -signal.SIGKILL
 
 
 def test_a_process_that_a_step_left_does_not_hold_the_loop(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENT_S", 0.3)
     started_s = time.monotonic()
-    assert run_process(["step", "orphan"], step / "log") == 0
+    assert run_process(["step", "orphan"], step / "log", {}) == 0
     assert time.monotonic() - started_s < 20
     os.killpg(int((step / "log").read_text()), signal.SIGKILL)
 

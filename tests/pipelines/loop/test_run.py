@@ -88,7 +88,7 @@ def test_changed_settings_repeat_a_step_and_what_follows(out: Path, capsys: pyte
     assert commands.ran == [*ALL, "sft", "eval-sft", "rl", "grpo", "eval-grpo"]
     moved = sorted(path.name for path in (out / "earlier").iterdir())
     assert moved == ["eval-grpo-1", "eval-sft-1", "grpo-1", "sft-1"]
-    assert capsys.readouterr().err.count("is of other settings or inputs: moved to") == len(moved)
+    assert capsys.readouterr().err.count("is of other settings, inputs or code: moved to") == len(moved)
     assert json_of(out / "configs/rl.toml") != revision, "the model that was trained again is asked again"
 
 
