@@ -1,6 +1,7 @@
 """Warns if an evaluation, a validation or a comparison has so few questions that its intervals are wide or wrong."""
 
 from groundtrace.schemas.intervals import wilson
+from groundtrace.schemas.loop_step import loop_section
 from groundtrace.schemas.text import counted
 
 ENOUGH = 100
@@ -18,13 +19,16 @@ REMEDIES = {
 }
 """What the user can do about few questions, for each value of the argument ``what`` of :func:`note_few`."""
 
+LOOP_REMEDY = "give `beam loop` more questions, or raise its held_out.share, with another --output"
+"""What the user can do about few questions that ``beam loop`` holds out for the evaluations."""
 
-def note_few(count: int, what: str) -> str | None:
+
+def note_few(count: int, what: str, remedy: str = "") -> str | None:
     """Return a warning of one line if there are few questions; None if there are enough, or no questions.
 
     ``count`` is the number of questions, and ``what`` is ``evaluation``, ``validation`` or ``comparison``. The warning
-    ends with what the user can do. It contains three half-widths of Wilson's 95 % interval of the accuracy. For
-    example, if ``count`` is 20, they are:
+    ends with what the user can do: ``remedy``, or the text for ``what`` if it is "". The warning contains three
+    half-widths of Wilson's 95 % interval of the accuracy. For example, if ``count`` is 20, they are:
 
     - 0.08 for 20 questions and an accuracy of 0 or 1, for which the interval is smallest;
     - 0.20 for 20 questions and an accuracy of 0.5, for which the interval is largest;
@@ -39,25 +43,30 @@ def note_few(count: int, what: str) -> str | None:
     return (
         f"the {what} has only {counted(count, 'question')}: the 95 % interval of the accuracy has a half-width of "
         f"{best:.2f} at best, and of {middle:.2f} at an accuracy of 0.5; with {ENOUGH} questions it is at most "
-        f"{_half_width(0.5, ENOUGH):.2f}: {REMEDIES[what]}"
+        f"{_half_width(0.5, ENOUGH):.2f}: {remedy or _remedy(what)}"
     )
 
 
-def few_in_comparison(questions: int, groups: int | None) -> list[str]:
+def few_in_comparison(questions: int, groups: int | None, remedy: str = "") -> list[str]:
     """Return the warnings of a comparison with few questions, and with few media groups, each as a sentence.
 
-    ``groups`` is the number of media groups (sets of questions with common images); None if it is unknown.
+    ``groups`` is the number of media groups (sets of questions with common images); None if it is unknown. ``remedy``
+    is what the user can do; "" for what the user of ``trainer compare`` can do.
     """
     found = []
-    if note := note_few(questions, "comparison"):
+    if note := note_few(questions, "comparison", remedy):
         found.append(f"{note[0].upper()}{note[1:]}.")
     if groups is not None and groups < ENOUGH_GROUPS:
         found.append(
             f"The comparison has only {counted(groups, 'media group')}: with fewer than {ENOUGH_GROUPS}, the intervals "
             "of differences, point F1 and reward are too narrow, because they are from draws of whole media groups: "
-            "evaluate the models on questions with more images."
+            f"{remedy or 'evaluate the models on questions with more images'}."
         )
     return found
+
+
+def _remedy(what: str) -> str:
+    return LOOP_REMEDY if loop_section() and what == "evaluation" else REMEDIES[what]
 
 
 def _half_width(accuracy: float, count: int) -> float:

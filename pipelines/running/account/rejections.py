@@ -6,6 +6,7 @@ from typing import Any
 
 from groundtrace.config.flat import flat_values
 from groundtrace.pipelines.running.account.failures import INGEST
+from groundtrace.schemas.loop_step import loop_section
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted
 
@@ -16,13 +17,16 @@ _SETTINGS = {
 """The settings with which a run keeps the records that it has rejected for a reason."""
 
 
-def options_to_keep(reason: str, config: Mapping[str, Any], section: str = "") -> str:
+def options_to_keep(reason: str, config: Mapping[str, Any], section: str | None = None) -> str:
     """Return the options of a command (``--set …``) that keep the records that were rejected for ``reason``.
 
     ``config`` is the complete config of the run, with a dict for each section; settings that already have the wanted
     value are left out. ``section`` is a prefix of the keys. For example, ``beam loop`` has the settings of its second
-    run in ``rl.set``, so the prefix is ``rl.set.``. The result is "" if no such settings are known for the reason.
+    run in ``rl.set``, so the prefix is ``rl.set.``. If ``section`` is None, the prefix is that of this step of
+    ``beam loop``, and "" outside of a loop. The result is "" if no such settings are known for the reason.
     """
+    if section is None:
+        section = f"{loop_section()}.set." if loop_section() else ""
     values = dict(flat_values(config))
     wanted = {key: value for key, value in _SETTINGS.get(reason, {}).items() if values.get(key, value) != value}
     return " ".join(f"--set {section}{key}={json.dumps(value)}" for key, value in wanted.items())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from groundtrace.schemas.loop_step import step_environment
 from groundtrace.trainer.evaluation.few_questions import ENOUGH, note_few
 
 from ..runs import SAMPLE, Command
@@ -16,6 +17,13 @@ def test_the_half_width(count: int, best: str, middle: str) -> None:
         f"half-width of {best} at best, and of {middle} at an accuracy of 0.5; with 100 questions it is at most 0.10: "
         "raise validation.share (or validation.questions, if it limits them), or set validation.data"
     )
+
+
+def test_in_a_step_of_a_loop_the_remedy_is_one_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in step_environment("eval").items():
+        monkeypatch.setenv(name, value)
+    assert str(note_few(8, "evaluation")).endswith("or raise its held_out.share, with another --output")
+    assert str(note_few(8, "validation")).endswith("or set validation.data")
 
 
 @pytest.mark.parametrize("count", [0, ENOUGH, 10**6])

@@ -9,6 +9,7 @@ from groundtrace.config.settings import settings_from, to_toml
 from groundtrace.pipelines.commands.run import summary_text
 from groundtrace.pipelines.grounded_cot import Settings
 from groundtrace.pipelines.running.account.rejections import options_to_keep, why_few_rows, why_no_rows
+from groundtrace.schemas.loop_step import step_environment
 from groundtrace.schemas.run_summary import Counts, RunSummary
 
 HARD = "--set difficulty.low=0 --set difficulty.include_low=true"
@@ -75,3 +76,11 @@ def test_only_settings_that_change_something_are_named(band: dict[str, Any], eas
 
 def test_a_recipe_without_these_settings_has_no_options() -> None:
     assert options_to_keep("too_easy", {"verify": {"min_score": 0.5}}) == ""
+
+
+def test_in_a_step_of_a_loop_the_advice_names_keys_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in step_environment("rl").items():
+        monkeypatch.setenv(name, value)
+    few = why_few_rows(summary(Counts(9, 1, 0, {"difficulty": {"too_hard": 8}})), NARROW)
+    assert few.endswith("add --set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true")
+    assert options_to_keep("too_hard", NARROW, "curate.set.").startswith("--set curate.set.difficulty.low=0")
