@@ -23,6 +23,7 @@ from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.settings import CONFIGS, bundled_name, config_file
 from groundtrace.schemas.error_places import hint_of
 from groundtrace.schemas.errors import RecordNote, UserError
+from groundtrace.schemas.loop_step import loop_section
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer import ranks
@@ -40,9 +41,9 @@ from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.tiny import make_tiny
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Overfitted, Stopped
 
-AGAIN = (
-    "the last complete step is in {}, run the same command again to continue from it, or make a model of it with `{}`"
-)
+SAVED = "the last complete step is in {}"
+AGAIN = "run the same command again to continue from it, or make a model of it with `{}`"
+"""The hint about the last checkpoint, and the instruction behind it; `beam loop` gives its own instruction."""
 ANEW = (
     "the last good step is in {}: `{}` turns it into a model, from which you can start a new run; the same "
     "command continues from this step"
@@ -72,17 +73,18 @@ def dispatch(parsed: argparse.Namespace) -> int:
     except UserError as error:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
-        return _fail(_with_resume_hint(error, parsed, AGAIN), 3)
+        return _fail(_with_resume_hint(error, parsed, _again()), 3)
     except (NotFinite, NothingLearnt, Overfitted) as error:
         return _fail(_with_resume_hint(error, parsed, ANEW), 1)
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT
-        return _fail(_with_resume_hint(error, parsed, AGAIN), 128 + number)
+        message = "stopped" if loop_section() else ""  # the loop passes Ctrl-C on as another signal
+        return _fail(_with_resume_hint(error, parsed, _again(), message), 128 + number)
     except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
         if parsed.verbose:
             raise
         message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({hint_of(error)})"
-        return _fail(_with_resume_hint(error, parsed, AGAIN, message), 1)
+        return _fail(_with_resume_hint(error, parsed, _again(), message), 1)
     return 0
 
 
@@ -140,7 +142,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
         return 0
     message = failure.message
     if failure.is_dead:
-        message = _with_resume_hint(RuntimeError(message), parsed, AGAIN)
+        message = _with_resume_hint(RuntimeError(message), parsed, _again())
     return _fail(message, failure.code)
 
 
@@ -148,6 +150,10 @@ def _print_result(result: Path | str) -> None:
     place = ranks.place()
     if place is None or place.index == 0:
         print(result)
+
+
+def _again() -> str:
+    return SAVED if loop_section() else f"{SAVED}, {AGAIN}"
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from groundtrace.schemas.error_places import hint_of, place_in_own_code, place_of
 from groundtrace.schemas.errors import UserError, causes
+from groundtrace.schemas.loop_step import loop_section
 from groundtrace.schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r""" \[while running '[^']*'\](?=["']?$)""")
@@ -72,7 +73,7 @@ class Ending:
 def ending_of(error: BaseException) -> Ending:
     """Return how a command ends if it raises ``error``: the exit code, the message for the user and the remedy."""
     if is_interrupt(error):
-        line = "interrupted; run the same command again to resume"
+        line = "interrupted" if loop_section() else "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
     if mistake := _user_error(error):
         remedy = f"Correct the problem that the line above names, then run the command again. {_AGAIN}"

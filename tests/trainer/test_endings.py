@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from groundtrace.rewards.rows import reward
+from groundtrace.schemas.loop_step import step_environment
 from groundtrace.trainer import grpo, sft
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.grpo import SEEDS_PER_STEP
@@ -143,6 +144,21 @@ def test_a_signal_during_sft(
         stopped = run("sft", sft_data, *SETS)
     said = (f"stopped by {number.name}; ", "run the same command again to continue from it")
     check_goes_on(run, "sft", sft_data, stopped, "", *said, code=128 + number)
+
+
+@pytest.mark.faults
+def test_a_step_of_a_loop_leaves_the_instruction_to_the_loop(
+    run: Command, sft_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop passes Ctrl-C on as SIGTERM, and prints what the user can do."""
+    for name, value in step_environment("sft").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(
+        sft, "sft_loss", in_step_2(sft.sft_loss, lambda loss: os.kill(os.getpid(), signal.SIGTERM) or loss)
+    )
+    stopped = run("sft", sft_data, *SETS)
+    assert stopped.code == 128 + signal.SIGTERM
+    assert "trainer: stopped; the last complete step is in " in stopped.err and "same command" not in stopped.err
 
 
 NAN = ("step 2: the loss is nan", "the same command continues from this step")

@@ -4,6 +4,7 @@ import pytest
 
 from groundtrace.pipelines.running.endings import ConservationError, RunNote, RunPaused, ending_of, line_of
 from groundtrace.schemas.errors import RecordNote, UserError, naming_record
+from groundtrace.schemas.loop_step import step_environment
 
 
 def through_beam(error: Exception) -> Exception:
@@ -86,6 +87,12 @@ def test_an_ending(error: BaseException, code: int, line: str, what: str, remedy
     assert remedy in ending.remedy
     assert "nor paid for again" in ending.remedy
     assert ending.is_defect == ("--verbose" in line)
+
+
+def test_a_step_of_a_loop_leaves_the_instruction_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in step_environment("curate").items():
+        monkeypatch.setenv(name, value)
+    assert ending_of(KeyboardInterrupt()).line == "interrupted"
 
 
 def test_the_line_has_the_notes_of_the_run_and_no_others() -> None:
