@@ -47,7 +47,7 @@ from groundtrace.pipelines.loop.steps import (
     sections_of,
 )
 from groundtrace.pipelines.loop.stop import StepFailed, Stop, stop_of
-from groundtrace.pipelines.loop.story import PAGE, write_story
+from groundtrace.pipelines.loop.story import PAGE, ROWS_OF, few_rows, write_story
 from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.pipelines.running.plan.loading import forget_user_code, load_recipe, recipe_file
@@ -134,16 +134,16 @@ def _with_trainer(loop: Loop) -> Loop:
     or RegistryError if a config is invalid.
     """
     trainer = given_values(config_file(loop.trainer_config), (), CONFIGS, TrainerSettings)
-    code = dict[str, str]()
+    code, per_step = dict[str, str](), dict[str, int]()
     for name in (SFT, GRPO, "eval"):
         own: StepSettings = getattr(loop.settings, name)
         values = merged(merged(trainer, {"model": {"path": loop.base}}), own.set)
-        settings_from(TrainerSettings, values)
+        checked = settings_from(TrainerSettings, values)
+        per_step[name] = {SFT: checked.sft.samples_per_step, GRPO: checked.grpo.prompts_per_step}.get(name, 0)
         code[name] = training_code(name, values)
     digest = hashlib.sha256(json.dumps(trainer, sort_keys=True, default=str).encode()).hexdigest()
-    return replace(
-        loop, trainer_sha256=digest, code=code, weights="" if loop.model == TINY else model_weights(loop.model)
-    )
+    weights = "" if loop.model == TINY else model_weights(loop.model)
+    return replace(loop, trainer_sha256=digest, code=code, weights=weights, per_step=per_step)
 
 
 def _checked_folder(output: Path) -> Path:
@@ -252,8 +252,11 @@ def _do(loop: Loop, step: Step, identity: str, run_command: RunCommand) -> None:
 
 
 def _check_rows(loop: Loop, step: Step) -> None:
-    """Raise UserError if ``step`` is a training, and the run of the pipeline before it has made no rows for it."""
-    wanted = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}.get(step.name)
+    """Raise UserError if ``step`` is a training, and the run of the pipeline before it has made no rows for it.
+
+    If the run has made fewer rows than one step of the training needs, a line is printed.
+    """
+    wanted = ROWS_OF.get(step.name)
     if wanted is None:
         return
     made = loop.out / wanted[0]
@@ -265,6 +268,8 @@ def _check_rows(loop: Loop, step: Step) -> None:
             f"the run in {made} made no {wanted[1].upper()} rows, which the step {step.name} needs. Rejected records "
             f"by reason: {reasons or 'none'}. Read {made / 'report.html'}, and {remedy}"
         )
+    if note := few_rows(loop, step.name, summary):
+        say(f"  {note}", file=sys.stderr)
 
 
 def _remedy(name: str, summary: RunSummary, config: Mapping[str, Any]) -> str:

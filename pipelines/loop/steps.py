@@ -49,6 +49,7 @@ class Loop:
         code: A digest of the user's code that changes the result, for each step with such code, by the name of the
             step; ``eval`` for the evaluations (:mod:`groundtrace.pipelines.loop.own_code`).
         weights: A digest of the weights in the folder of the model to train; "" if the model is not a folder.
+        per_step: The number of rows that one step of a training needs, by the name of the training.
         beside: The folders of the curation's config and of the configs that it extends. The plug-ins of both runs of
             the pipeline are searched there, because the config of a run is a copy in the loop's folder.
         defaults: The settings that apply where neither the loop's config nor the curation's config has a value
@@ -65,6 +66,7 @@ class Loop:
     trainer_sha256: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
     weights: str = ""
+    per_step: Mapping[str, int] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     defaults: LoopSettings = field(default_factory=LoopSettings)
 

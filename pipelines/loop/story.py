@@ -32,6 +32,7 @@ from groundtrace.schemas import json_lines
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import opened_regular, read_json
+from groundtrace.schemas.text import counted
 from groundtrace.storage.files import write_atomically
 from groundtrace.trainer.evaluation.comparison import (
     ACCURACY,
@@ -43,6 +44,7 @@ from groundtrace.trainer.evaluation.comparison import (
     estimate_text,
     read_answers,
 )
+from groundtrace.trainer.evaluation.few_questions import LOOP_REMEDY, few_in_comparison
 from groundtrace.trainer.watching.curves import HEIGHT, LEFT, WIDTH, Chart, charts
 from groundtrace.trainer.watching.entries import ShownAnswer, ShownQuestion, entries_of
 from groundtrace.trainer.watching.records import read_lines, read_metrics
@@ -54,6 +56,8 @@ REPORTS = ("report.html", "train.html", "eval.html")
 """The names of the pages that the steps write into their folders."""
 MEASURES = ((ACCURACY, "accuracy"), (POINT_F1, "point F1"))
 DONE, RUNNING, FAILED, STOPPED, WAITING = "done", "running", "failed", "stopped", "waiting"
+ROWS_OF = {SFT: (CURATE, "sft"), GRPO: (RL, "rl")}
+"""For each training, the step that makes its rows, and the set of this step that holds them."""
 OUTDATED = "an earlier result is out of date"
 
 
@@ -107,6 +111,7 @@ class Story:
         curves: The charts of each training, with the training's name.
         questions: A few held-out questions with the answers of the models.
         stop: Why the loop stopped before its end; None if it did not stop.
+        notes: Sentences that a reader needs to interpret the figures, e.g. that the questions are few.
     """
 
     steps: Sequence[ShownStep]
@@ -118,6 +123,7 @@ class Story:
     curves: Sequence[tuple[str, Sequence[Chart]]]
     questions: Sequence[ShownQuestion]
     stop: Stop | None = None
+    notes: Sequence[str] = ()
 
 
 def write_story(loop: Loop, running: str = "", stop: Stop | None = None) -> None:
@@ -184,6 +190,7 @@ def read_story(loop: Loop, running: str = "", stop: Stop | None = None) -> Story
         [(name.upper(), found) for name in (SFT, GRPO) if name in begun and (found := _curves(loop.out / name))],
         _questions(loop.out, answered),
         stop,
+        _notes(loop, division, done),
     )
 
 
@@ -196,6 +203,32 @@ def story_lines(story: Story) -> list[str]:
         for model in models:
             texts = (f"{title} {estimate_text(model.figures[name], is_difference)}" for name, title in MEASURES)
             found.append(f"  {model.name}: {', '.join(texts)}")
+    return [*found, *story.notes]
+
+
+def few_rows(loop: Loop, name: str, summary: RunSummary) -> str:
+    """Return a line that states that a training has fewer rows than one of its steps needs; "" if it has enough.
+
+    ``name`` is the name of the training, ``sft`` or ``grpo``. ``summary`` is that of the run that made the rows.
+    """
+    side, wanted = ROWS_OF[name][1], loop.per_step.get(name, 0)
+    rows = summary.counts.rows(side)
+    if rows >= wanted:
+        return ""
+    key = {SFT: "sft.samples_per_step", GRPO: "grpo.prompts_per_step"}[name]
+    return (
+        f"The step {name} has only {counted(rows, f'{side.upper()} row')}, and one training step needs {wanted} "
+        f"({key}), so its result is hardly reliable: give `beam loop` more questions, with another --output."
+    )
+
+
+def _notes(loop: Loop, division: Division, done: set[str]) -> list[str]:
+    """Return the warnings about few held-out questions, few media groups and few rows of the finished runs."""
+    groups = len(set(division.groups.values()))
+    found = few_in_comparison(division.held, groups, LOOP_REMEDY) if done.intersection(EVALUATIONS.values()) else []
+    for name, (made, _) in ROWS_OF.items():
+        note = few_rows(loop, name, read_summary(loop.out / made, checked=False)) if made in done else ""
+        found += [note] if note else []
     return found
 
 

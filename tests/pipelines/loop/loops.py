@@ -48,13 +48,25 @@ def split(out: Path, data: Path, rows: RowSettings = PLAIN, share: float = 0.3, 
     return divide(out, found, rows, STANDARD, HeldOutSettings(share=share, seed=seed))
 
 
+PER_STEP = {"sft": 2, "grpo": 3}
 SECTIONS = frozenset({"attempt", "difficulty", "split", "trace"})
 
 
 def loop_of(out: Path, model: str = "tiny", curation: Mapping[str, Any] | None = None, **values: Any) -> Loop:
     settings = settings_from(LoopSettings, values)
     defaults = defaults_of(model)
-    return Loop("grounded_cot", model, out, settings, curation or {}, SECTIONS, "recipe", "trainer", defaults=defaults)
+    return Loop(
+        "grounded_cot",
+        model,
+        out,
+        settings,
+        curation or {},
+        SECTIONS,
+        "recipe",
+        "trainer",
+        defaults=defaults,
+        per_step=PER_STEP,
+    )
 
 
 @dataclass

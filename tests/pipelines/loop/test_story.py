@@ -49,11 +49,29 @@ def test_the_figures(tmp_path: Path) -> None:
     run_loop(loop_of(out), Commands())
     lines = story_lines(read_story(loop_of(out)))
     assert lines[0].startswith("3 held-out questions")
-    assert [line.split(":")[0].strip() for line in lines[1:]] == [
+    assert [line.split(":")[0].strip() for line in lines[1:7]] == [
         *("base", "SFT", "GRPO", "SFT − base", "GRPO − SFT", "GRPO − base"),
     ]
     assert lines[3].endswith("accuracy 0.667 [0.208, 0.939], point F1 0.667")
     assert lines[6].endswith("accuracy +0.667 [+0.000, +1.000], point F1 +0.667")
+    assert [line[:45] for line in lines[7:]] == [
+        "The comparison has only 3 questions: the 95 %",
+        "The comparison has only 3 media groups: with ",
+    ]
+    assert all(line.endswith("raise its held_out.share, with another --output.") for line in lines[7:])
+
+
+def test_few_rows_are_named_before_the_training_and_on_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = divided(tmp_path)
+    run_loop(loop_of(out), Commands(rows={"sft": 2, "rl": 1}))
+    note = "The step grpo has only 1 RL row, and one training step needs 3 (grpo.prompts_per_step), so its result is "
+    assert read_story(loop_of(out)).notes[2].startswith(note)
+    assert note in (out / "loop.html").read_text("utf-8")
+    printed = capsys.readouterr().err
+    assert printed.index("grpo, GRPO on the questions") < printed.index(note)
+    assert printed.count("The step ") == 1, "SFT has as many rows as one of its steps needs"
 
 
 @pytest.mark.parametrize("name", ["eval-base/eval.json", "steps/sft.json", "questions/split.json"])
@@ -147,7 +165,7 @@ def test_results_of_other_settings_are_not_shown(
         run_loop(loop, Commands({stopped_at: KeyboardInterrupt()}))
     story = read_story(loop)
     assert [step.name for step in story.steps if step.state == "done"] == current
-    assert [line.split(":")[0].strip() for line in story_lines(story)[1:]] == shown
+    assert [line.split(":")[0].strip() for line in story_lines(story)[1:] if line.startswith("  ")] == shown
     waiting = [step for step in story.steps if step.name not in (*current, stopped_at)]
     assert {(step.state, step.note, step.took, step.report, step.log) for step in waiting} == {
         ("waiting", "an earlier result is out of date", "", "", "")
