@@ -30,6 +30,8 @@ class PartMedia:
 
     def __init__(self, store: MediaStore, folder: Path) -> None:
         self._store, self._folder = store, folder
+        self.local = set[str]()
+        """The paths, in the input's folder, of the local media that a part has as links or copies."""
 
     def put(self, uri: str, side: Path) -> None:
         """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
@@ -67,6 +69,8 @@ class PartMedia:
             target.write_bytes(self._store.open_bytes(uri))
             return
         source = (self._folder if scheme == "run" else Path(self._store.input_root)) / relative
+        if scheme == "input":
+            self.local.add(relative)
         _link(source.resolve(), target)
 
     def _keep_link(self, relative: str, side: Path) -> None:

@@ -11,7 +11,7 @@ Its lines are written with all their keys. A local media file is not copied but 
 allows it.
 
 The folder OUT/questions is written under another name, and renamed when it is complete. Its file ``split.json`` holds
-the input and the settings of the split.
+the input and the settings of the split, and ``media.json`` the state of the media files.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ from typing import Any
 from groundtrace.config.settings import to_toml
 from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
 from groundtrace.pipelines.loop.held_out import Seen, SplitError, held_out
+from groundtrace.pipelines.loop.media_stamps import changed_medium, write_stamps
 from groundtrace.pipelines.loop.part_media import EMBEDDED, PartMedia
 from groundtrace.pipelines.loop.settings import HeldOutSettings
 from groundtrace.pipelines.running.endings import RunPaused
@@ -38,7 +39,7 @@ from groundtrace.schemas.text import storable
 from groundtrace.stages.sources.base import FIELDS, Input, RowSettings
 from groundtrace.stages.sources.registry import read_source
 from groundtrace.storage.files import is_unfinished, new_folder
-from groundtrace.storage.places import StorageSettings, StoreUnavailable
+from groundtrace.storage.places import StorageSettings, StoreUnavailable, is_in_store
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.hashing import pixel_sha256
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
@@ -90,7 +91,7 @@ def divide(out: Path, found: Input, rows: RowSettings, storage: StorageSettings,
     }
     folder = out / FOLDER
     if folder.exists():
-        return _known(folder, identity)
+        return _known(folder, identity, found.media_root)
     out.mkdir(parents=True, exist_ok=True)
     for left in (path for path in out.iterdir() if is_unfinished(path.name) and path.name.startswith(f".{FOLDER}.")):
         refuse_links(out, left.name)
@@ -115,16 +116,18 @@ def read_division(out: Path) -> Division:
     return Division(found["train"], found["held"], found["groups"])
 
 
-def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
+def _known(folder: Path, identity: Mapping[str, Any], media_root: str) -> Division:
     """Return how the questions in ``folder`` were divided into a part to train on and a part to evaluate on.
 
     ``identity`` describes the input and the settings of the present command: the section ``[input]``, the share and the
-    seed. Raises SplitError if the folder was made from another input or with other settings, or if it cannot be read.
+    seed. ``media_root`` is the folder of the input's media. Raises SplitError if the folder was made from another input
+    or with other settings, if a medium of the input has changed since, or if the folder cannot be read.
     """
     try:
         found = read_json(folder / SPLIT)
         differing = [key for key, value in identity.items() if found[key] != value]
         division = read_division(folder.parent)
+        changed = None if is_in_store(media_root) else changed_medium(folder, Path(media_root))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SplitError(
             f"{folder} lacks files of an earlier `beam loop`, or these files are damaged: choose another --output"
@@ -135,6 +138,11 @@ def _known(folder: Path, identity: Mapping[str, Any]) -> Division:
         raise SplitError(
             f"the questions in {folder} were made with another setting of {keys}, and models may have been trained on "
             "these questions: restore the earlier setting, or choose another --output"
+        )
+    if changed is not None:
+        raise SplitError(
+            f"{changed} has changed since the questions in {folder} were made, and models may have been trained on "
+            "it: restore the file, or choose another --output"
         )
     return division
 
@@ -173,7 +181,9 @@ def _write(
     seen = [_seen(record, hashes, ids) for _, record in records]
     held = held_out(seen, settings.share, settings.seed)
     with lines.open(encoding="utf-8", newline="\n") as stream:
-        _write_parts(folder, stream, held, PartMedia(store, folder))
+        media = PartMedia(store, folder)
+        _write_parts(folder, stream, held, media)
+    write_stamps(folder, Path(store.input_root), media.local)
     lines.unlink()
     shutil.rmtree(folder / EMBEDDED, ignore_errors=True)  # of embedded media, which both parts have as links by now
     return Division(len(records) - len(held), len(held), {records[place][0]: group for place, group in held.items()})

@@ -20,6 +20,7 @@ from typing import Any
 from groundtrace.config.config_file import merged
 from groundtrace.config.settings import given_values, settings_from
 from groundtrace.inference.endpoints.vllm_server import find_vllm
+from groundtrace.pipelines.loop.media_stamps import STAMPS
 from groundtrace.pipelines.loop.own_code import model_weights, run_code, training_code
 from groundtrace.pipelines.loop.process import run_process
 from groundtrace.pipelines.loop.questions import FOLDER, HELD, SPLIT, TRAIN, Division, divide, settings_after
@@ -166,7 +167,9 @@ def _refuse_links(loop: Loop) -> None:
 
     The reason: a stranger may have made the loop's output folder, with links to files outside it.
     """
-    paths = [loop.out / name for name in (PAGE, EARLIER, *(f"{FOLDER}/{name}" for name in (TRAIN, HELD, SPLIT)))]
+    paths = [
+        loop.out / name for name in (PAGE, EARLIER, *(f"{FOLDER}/{name}" for name in (TRAIN, HELD, SPLIT, STAMPS)))
+    ]
     for step in make_steps(loop):
         paths += [step.folder, *(path(loop.out, step.name) for path in (config_path, log_path, record_path))]
     refuse_links(loop.out, *(str(path.relative_to(loop.out)) for path in paths))

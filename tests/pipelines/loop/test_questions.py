@@ -58,7 +58,12 @@ def test_media_are_linked_not_copied(plain: Path, tmp_path: Path) -> None:
         for line in lines_of(tmp_path / "out", side):
             media = json.loads(line)["media"]
             assert (tmp_path / "out/questions" / side / media).samefile(plain / media)
-    assert {path.name for path in (tmp_path / "out/questions").iterdir()} == {"train", "held", "split.json"}
+    assert {path.name for path in (tmp_path / "out/questions").iterdir()} == {
+        "train",
+        "held",
+        "split.json",
+        "media.json",
+    }
 
 
 UNUSABLE = [
@@ -177,6 +182,22 @@ def test_another_split_is_refused(change: dict[str, Any], named: str, plain: Pat
             stream.write(json.dumps(FIELDS | {"id": "new", "media": "images/0.png"}) + "\n")
     with pytest.raises(SplitError, match=f"another setting of {named}.*choose another --output"):
         split(tmp_path / "out", plain, **change)
+
+
+def test_an_image_that_was_overwritten_is_refused(plain: Path, tmp_path: Path) -> None:
+    """The parts have hard links to the images, so their questions have changed, too."""
+    division, image = split(tmp_path / "out", plain), plain / "images/3.png"
+    data = image.read_bytes()
+    image.write_bytes(png(99))
+    with pytest.raises(SplitError, match=rf"{image} has changed since .* restore the file, or choose another --output"):
+        split(tmp_path / "out", plain)
+    image.write_bytes(data)
+    assert split(tmp_path / "out", plain) == division, "the content counts, not the time"
+    image.unlink()
+    assert split(tmp_path / "out", plain) == division, "the parts have the image still"
+    (tmp_path / "out/questions/media.json").write_text("[]")
+    with pytest.raises(SplitError, match="damaged"):
+        split(tmp_path / "out", plain)
 
 
 def test_what_a_killed_split_left_is_removed(plain: Path, tmp_path: Path) -> None:
