@@ -8,7 +8,7 @@ needs no weights, no data and no GPU: the model is built without values, and eac
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from groundtrace.inference.endpoint import is_embedded
+from groundtrace.inference.endpoint import is_embedded, kind_of
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.trainer.memory import (
     GIB,
@@ -48,8 +48,16 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
     refuse_if_too_large(Step(model, settings, None, is_grpo, machine.gpus), round(machine.gpu_gib * GIB))
     return (
         f"fits {_gpus(machine.gpus)} of {machine.gpu_gib:g} GiB: {needed.total / GIB:.1f} GiB are needed on each, if "
-        f"each row has {settings.batch.max_tokens} tokens"
+        f"each row has {settings.batch.max_tokens} tokens{_beside(settings.reward) if is_grpo else ''}"
     )
+
+
+def _beside(settings: RewardSettings) -> str:
+    """Return the end of the sentence that a config fits: the models of the reward that this process also loads."""
+    models = {role: settings.endpoints[name] for role, name in settings.played.items()}
+    here = [each for each in models.values() if kind_of(each.kind).in_process and not is_embedded(each)]
+    names = ", ".join(dict.fromkeys(each.model for each in here))
+    return f"; in addition, the training loads models of its reward on the same GPU: {names}" if names else ""
 
 
 def head_line(settings: TrainerSettings, is_grpo: bool, counts: Sequence[int]) -> str:

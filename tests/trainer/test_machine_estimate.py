@@ -102,7 +102,9 @@ def test_the_command(run: Command, tmp_path: Path) -> None:
         assert columns.split() == ["GiB", *["1", "GPU", "2", "GPUs", "4", "GPUs", "8", "GPUs"]]
         assert ("the vLLM server needs" in ran.out) == (command == "grpo")
         assert ("not part of the estimate: the models of the reward (detector IDEA" in ran.out) == (command == "grpo")
-        assert ran.out.splitlines()[-1].startswith("fits 4 GPUs of 78 GiB: ")
+        fits = ran.out.splitlines()[-1]
+        assert fits.startswith("fits 4 GPUs of 78 GiB: ")
+        assert ("the training loads models of its reward on the same GPU: IDEA" in fits) == (command == "grpo")
 
 
 @pytest.mark.parametrize(
