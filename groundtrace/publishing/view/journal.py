@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.schemas.safe_files import opened_for_writing, opened_regular, refuse_links
+from groundtrace.schemas.text import whole
 
 T = TypeVar("T")
 MAX_LINES = 1_000_000
@@ -79,7 +80,8 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
 
     ``name`` is the file's path in the run folder ``run``. Each line is a JSON object. The function ``make`` converts
     this object to the object that is yielded. ``make`` may raise TypeError, KeyError or ValueError for an invalid line.
-    A killed process may leave an incomplete last line, so an invalid last line without a line break is skipped.
+    A killed process may leave an incomplete last line, so an invalid last line without a line break is skipped. U+FFFD
+    replaces each half of a character (lone surrogate), which an earlier version wrote as an escape such as ``\\ud83d``.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` for any other invalid line, for more than
     :data:`MAX_LINES` lines, and if the file cannot be read. Raises
@@ -116,9 +118,19 @@ def _entry(file: Path, number: int, line: bytes, make: Callable[[Any], T]) -> It
     killed process may have left this line incomplete.
     """
     try:
-        found = make(json.loads(line))
+        fields = json.loads(line)
+        found = make(_whole(fields) if b"\\u" in line else fields)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         if line.endswith(b"\n") or len(line) == MAX_LINE_BYTES:
             raise InspectError(f"{file} is damaged at line {number}: remove this line") from error
         return
     yield found
+
+
+def _whole(value: Any) -> Any:
+    """Return a value of JSON with U+FFFD in place of each half of a character (lone surrogate) in its texts."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {whole(name): _whole(each) for name, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list) else value

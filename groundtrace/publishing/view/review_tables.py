@@ -64,7 +64,7 @@ def add_review_tables(
         columns = COLUMNS[table]
         described = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in columns.items())
         db.execute(f"CREATE {'TABLE' if place else 'TEMP TABLE'} {place}{table} ({described})")
-        values = [[_written(value) for value in column] for column in zip(*rows, strict=True)]
+        values = [list(column) for column in zip(*rows, strict=True)]
         if values:
             lists = ", ".join(f"unnest(?::{kind}[])" for kind in columns.values())
             db.execute(f"INSERT INTO {place}{table} SELECT {lists}", values)
@@ -120,10 +120,3 @@ def _places(run: Path, ids: Set[str]) -> Iterator[tuple[str, RowPlace]]:
                 if row_id in left:
                     left.remove(row_id)
                     yield row_id, RowPlace(name, file, row)
-
-
-def _written(value: Any) -> Any:
-    """Return a value in a form that DuckDB takes: it refuses texts with single surrogates, which JSON may hold."""
-    if isinstance(value, list):
-        return [_written(each) for each in value]
-    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from groundtrace.publishing.view.journal import locked, read_lines, write_line
-from groundtrace.schemas.text import utc_now
+from groundtrace.schemas.text import storable, utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
+CHANGED = ("flagged", "tags", "note")
+"""The fields of a mark that a person changes."""
 MAX_NOTE_CHARS, MAX_TAG_CHARS, MAX_TAGS = 4000, 60, 20
 
 
@@ -113,16 +115,16 @@ class Reviews:
 
         ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
         ``set_name`` and ``trace`` are the set of the record's row and the SHA-256 of its trace. The whole mark is then
-        about this row, also the values that are not changed. Raises ValueError or TypeError for a value of the wrong
-        type, and the errors of :meth:`keep`.
+        about this row, also the values that are not changed. Raises ValueError for a value of the wrong type, and the
+        errors of :meth:`keep`.
         """
         self._refuse_copy()
         with self._lock, locked(self._run, FILE) as opened:
             self._read()
             mark = self.of(record_id)
-            flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in ("flagged", "tags", "note"))
-            texts = isinstance(note, str) and all(isinstance(each, str) for each in tags)
-            if not (texts and isinstance(flagged, bool)):
+            flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in CHANGED)
+            are_texts = isinstance(tags, list | tuple) and all(isinstance(each, str) for each in (note, *tags))
+            if not (are_texts and isinstance(flagged, bool)):
                 raise ValueError(
                     'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a '
                     "text"
@@ -132,11 +134,11 @@ class Reviews:
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
 
-        Raises ValueError if the run is a copy, if the note or a tag is too long, if a tag contains a comma, or if there
-        are too many tags. Raises OSError if the file cannot be written.
+        Raises ValueError if the run is a copy, if the note or a tag is too long, if a tag contains a comma, if there
+        are too many tags, or if a text contains half a character. Raises OSError if the file cannot be written.
         """
         self._refuse_copy()
-        _check_lengths(mark)
+        _check(mark)
         with self._lock, locked(self._run, FILE) as opened:
             self._read()
             return self._write(opened, mark)
@@ -149,7 +151,7 @@ class Reviews:
             )
 
     def _write(self, opened: BinaryIO, mark: Mark) -> Mark:
-        _check_lengths(mark)
+        _check(mark)
         dated = replace(mark, at=utc_now())
         write_line(opened, asdict(dated))
         self._marks[dated.id] = dated
@@ -157,8 +159,15 @@ class Reviews:
         return dated
 
 
-def _check_lengths(mark: Mark) -> None:
-    """Raise ValueError if the note or a tag is too long, if a tag contains a comma, or if there are too many tags."""
+def _check(mark: Mark) -> None:
+    """Raise ValueError for a mark that cannot be kept.
+
+    The note or a tag is too long, a tag contains a comma, there are too many tags, or a text contains half a character
+    (a lone surrogate). Files and the table of rows cannot hold half a character.
+    """
+    for name, texts in {"id": [mark.id], "trace": [mark.trace], "tags": mark.tags, "note": [mark.note]}.items():
+        if any(storable(each) != each for each in texts):
+            raise ValueError(f'"{name}" contains half a character (a lone surrogate): remove it')
     if len(mark.note) > MAX_NOTE_CHARS:
         raise ValueError(f"the note has {len(mark.note)} characters: shorten it to at most {MAX_NOTE_CHARS}")
     if len(mark.tags) > MAX_TAGS or any(not 0 < len(tag) <= MAX_TAG_CHARS or "," in tag for tag in mark.tags):

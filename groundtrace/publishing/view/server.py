@@ -6,7 +6,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -23,6 +23,7 @@ from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import OF_ADDRESS, OPENING, BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
+from groundtrace.publishing.view.mark_request import read_mark_request
 from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import MAX_SETTINGS, OTHER_TRACE, OtherRun
 from groundtrace.publishing.view.record import record_of
@@ -36,11 +37,8 @@ from groundtrace.schemas.text import storable
 
 CHECK_EVERY_S = 0.5
 MAX_PAGE_ROWS = 200
-MAX_MARKED = 10_000
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(name).suffix]) for name in FILES}
-_CHANGED = ("flagged", "tags", "note")
-"""The keys of a request that change the marks of records."""
 
 
 def _check_known(ids: Iterable[str], known: Container[str]) -> None:
@@ -48,16 +46,6 @@ def _check_known(ids: Iterable[str], known: Container[str]) -> None:
     for each in ids:
         if each not in known:
             raise ValueError(f"the run has no record {each!r}: send the id of a record of this run")
-
-
-def _check_keys(asked: Mapping[str, Any]) -> None:
-    """Raise ValueError if a request to mark records has an unknown key, or lacks the key ``ids``."""
-    if unknown := asked.keys() - {"ids", *_CHANGED}:
-        raise ValueError(
-            f"the request has unknown keys ({', '.join(sorted(unknown))}): use only ids, {', '.join(_CHANGED)}"
-        )
-    if "ids" not in asked:
-        raise ValueError("the request has no key ids: add it, with a list of the ids of records")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -74,10 +62,6 @@ def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     ``items`` are all pairs of the address. Pairs with other names, such as ``offset``, are left out.
     """
     return [(name, value) for name, value in items if name not in OF_ADDRESS]
-
-
-class TooMany(ValueError):
-    """Raised if a request sets marks (flags, tags or notes) on more than :data:`MAX_MARKED` records."""
 
 
 class ViewServer:
@@ -308,17 +292,12 @@ class ViewServer:
     async def _post_mark(self, request: web.Request) -> web.Response:
         """Set the flag, tags or note of records. Only the values that the request contains are changed."""
         try:
-            asked = await request.json()
-            _check_keys(asked)
-            ids = list(asked["ids"])
-            changes = {name: asked[name] for name in _CHANGED if name in asked}
-            if len(ids) > MAX_MARKED:
-                raise TooMany(f"the request has {len(ids)} ids: send at most {MAX_MARKED} in one request")
-            seen = await apart(lambda: self._rows.seen(ids))
-            _check_known(ids, seen)
+            asked = read_mark_request(await request.json())
+            seen = await apart(lambda: self._rows.seen(each for each in asked.ids if storable(each) == each))
+            _check_known(asked.ids, seen)
             self.check_runs()  # the traces must be those of the rows that the page shows
-            kept = await apart(lambda: [self._reviews.change(each, changes, *seen[each]) for each in ids])
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            kept = await apart(lambda: [self._reviews.change(each, asked.changes, *seen[each]) for each in asked.ids])
+        except (ValueError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error

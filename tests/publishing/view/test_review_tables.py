@@ -9,7 +9,7 @@ import pytest
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.view.audit import WHOLE, open_audit
 from groundtrace.publishing.view.images import RowImages
-from groundtrace.publishing.view.reviews import Mark, Reviews, text_digest
+from groundtrace.publishing.view.reviews import FILE, Mark, Reviews, text_digest
 from groundtrace.publishing.view.rows import ViewedRows
 from groundtrace.vision.media import MediaStore
 
@@ -40,14 +40,16 @@ def query(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_marks_are_a_table(run: Path, tmp_path: Path, query: Any) -> None:
     folder = made(tmp_path / "run", run, same=OLD, changed=NEW, unmarked=OLD)
     reviews = Reviews(folder)
-    kept = reviews.keep(Mark("same", text_digest(OLD), True, ("dark", "odd"), "wrong \ud83d box", set="sft"))
+    kept = reviews.keep(Mark("same", text_digest(OLD), True, ("dark", "odd"), "wrong half box", set="sft"))
     reviews.keep(Mark("changed", text_digest(OLD), True))
     reviews.keep(Mark("no", text_digest("high"), note="right", set="rejected"))
     reviews.keep(Mark("gone", text_digest(OLD), True))
     reviews.keep(Mark("unmarked", text_digest(OLD), True))
     reviews.keep(Mark("unmarked", text_digest(OLD), False))
+    lines = (folder / FILE).read_text("utf-8")
+    (folder / FILE).write_text(lines.replace("half", "\\ud83d"), "utf-8")  # as earlier versions wrote it
     [same] = query("SELECT * FROM marks WHERE id = 'same'", folder)
-    values = {"flagged": True, "tags": ["dark", "odd"], "note": "wrong \\ud83d box", "at": kept.at, "is_current": True}
+    values = {"flagged": True, "tags": ["dark", "odd"], "note": "wrong \ufffd box", "at": kept.at, "is_current": True}
     assert same == {"id": "same", "set": "sft"} | values
     found = query('SELECT id, "set", flagged, is_current FROM marks ORDER BY id', folder)
     assert [tuple(row.values()) for row in found] == [

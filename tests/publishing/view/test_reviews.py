@@ -75,6 +75,22 @@ def test_odd_texts_come_back(tmp_path: Path) -> None:
     assert Reviews(tmp_path).of("a") == kept
 
 
+HALF = "\ud83d"
+
+
+@pytest.mark.parametrize("mark", [Mark(HALF), Mark("a", HALF), Mark("a", tags=("t", HALF)), Mark("a", note=f"n{HALF}")])
+def test_half_a_character_is_not_kept(tmp_path: Path, mark: Mark) -> None:
+    with pytest.raises(ValueError, match="contains half a character"):
+        Reviews(tmp_path).keep(mark)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_half_a_character_in_the_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "reviews").mkdir()
+    (tmp_path / FILE).write_text('{"id": "a", "tags": ["\\ud83d"], "note": "\\ud83d and \\ud83d\\ude00"}\n')
+    assert Reviews(tmp_path).of("a") == Mark("a", tags=("\ufffd",), note="\ufffd and \U0001f600")
+
+
 @pytest.mark.parametrize(
     "mark",
     [

@@ -202,6 +202,11 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
             {"ids": body["ids"], "flagged": 1},
             {"ids": body["ids"], "tags": [1]},
             [],
+            {"ids": body["ids"], "tags": "ab"},
+            {"ids": body["ids"], "tags": ["\ud83d"]},
+            {"ids": body["ids"], "note": "half \ud83d"},
+            {"ids": body["ids"][0], "flagged": True},
+            *({"ids": [each], "flagged": True} for each in (105, {}, [1], True, None, "\ud83d")),
         ):
             assert (await client.post("/api/mark", json=wrong, headers={"Origin": origin})).status == 400
         for wrong, said in (
@@ -210,6 +215,7 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
         ):
             response = await client.post("/api/mark", json=wrong, headers={"Origin": origin})
             assert response.status == 400 and said in await response.text()
+        assert len((tmp_path / "run" / FILE).read_text("utf-8").splitlines()) == 2
 
     served(work)
 
