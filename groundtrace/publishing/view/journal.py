@@ -4,7 +4,7 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -25,7 +25,7 @@ def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
     errors of :func:`locked`.
     """
     with locked(run, name) as opened:
-        write_line(opened, fields)
+        write_lines(opened, [fields])
 
 
 @contextmanager
@@ -43,14 +43,14 @@ def locked(run: Path, name: Path) -> Iterator[BinaryIO]:
         yield opened
 
 
-def write_line(opened: BinaryIO, fields: Mapping[str, Any]) -> None:
-    """Append one line to a file that :func:`locked` has opened: the ``fields`` as a JSON object.
+def write_lines(opened: BinaryIO, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Append lines to a file that :func:`locked` has opened, each with the fields of a mapping as a JSON object.
 
     A killed process, or a full disk, may have left an incomplete last line, which is removed first.
     """
-    line = json.dumps(fields, ensure_ascii=False) + "\n"
+    text = "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in lines)
     _end_last_line(opened)
-    opened.write(line.encode("utf-8", "backslashreplace"))
+    opened.write(text.encode("utf-8", "backslashreplace"))
     opened.flush()
     os.fsync(opened.fileno())
 

@@ -9,12 +9,12 @@ shard is changed.
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from groundtrace.publishing.view.journal import locked, read_lines, write_line
+from groundtrace.publishing.view.journal import locked, read_lines, write_lines
 from groundtrace.schemas.text import storable, utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
@@ -110,26 +110,20 @@ class Reviews:
         """Return the mark (flag, tags and note) of the record with this id; an empty mark if it has none."""
         return self._marks.get(record_id) or Mark(record_id)
 
-    def change(self, record_id: str, changes: Mapping[str, Any], set_name: str, trace: str) -> Mark:
-        """Change the flag, the tags or the note of a record, and return the mark with the time of the change.
+    def change(self, changes: Mapping[str, Any], seen: Mapping[str, tuple[str, str]]) -> list[Mark]:
+        """Change the flag, the tags or the note of records, and return their marks with the time of the change.
 
-        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed.
-        ``set_name`` and ``trace`` are the set of the record's row and the SHA-256 of its trace. The whole mark is then
-        about this row, also the values that are not changed. Raises ValueError for a value of the wrong type, and the
-        errors of :meth:`keep`.
+        ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``, which are the same for all records;
+        missing ones are not changed. ``seen`` maps the id of each record to the set of its row and the SHA-256 of the
+        row's trace (:func:`seen_trace`). The whole marks are then about these rows, also the values that are not
+        changed. Raises ValueError for a value of the wrong type, and the errors of :meth:`keep`. In case of an error,
+        no mark is changed.
         """
         self._refuse_copy()
         with self._lock, locked(self._run, FILE) as opened:
             self._read()
-            mark = self.of(record_id)
-            flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in CHANGED)
-            are_texts = isinstance(tags, list | tuple) and all(isinstance(each, str) for each in (note, *tags))
-            if not (are_texts and isinstance(flagged, bool)):
-                raise ValueError(
-                    'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a '
-                    "text"
-                )
-            return self._write(opened, Mark(record_id, trace, flagged, tuple(tags), note, set=set_name))
+            marks = [_changed(self.of(record_id), changes, *row) for record_id, row in seen.items()]
+            return self._write(opened, marks)
 
     def keep(self, mark: Mark) -> Mark:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
@@ -141,7 +135,8 @@ class Reviews:
         _check(mark)
         with self._lock, locked(self._run, FILE) as opened:
             self._read()
-            return self._write(opened, mark)
+            (kept,) = self._write(opened, [mark])
+            return kept
 
     def _refuse_copy(self) -> None:
         if self._is_copy:
@@ -150,13 +145,30 @@ class Reviews:
                 "copy"
             )
 
-    def _write(self, opened: BinaryIO, mark: Mark) -> Mark:
-        _check(mark)
-        dated = replace(mark, at=utc_now())
-        write_line(opened, asdict(dated))
-        self._marks[dated.id] = dated
+    def _write(self, opened: BinaryIO, marks: Sequence[Mark]) -> list[Mark]:
+        for mark in marks:
+            _check(mark)
+        now = utc_now()
+        dated = [replace(mark, at=now) for mark in marks]
+        write_lines(opened, [asdict(mark) for mark in dated])
+        self._marks |= {mark.id: mark for mark in dated}
         self._bytes = os.fstat(opened.fileno()).st_size
         return dated
+
+
+def _changed(mark: Mark, changes: Mapping[str, Any], set_name: str, trace: str) -> Mark:
+    """Return a mark with new values. Raises ValueError for a value of the wrong type.
+
+    ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed. ``set_name``
+    and ``trace`` are the set of the record's row and the SHA-256 of the row's trace.
+    """
+    flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in CHANGED)
+    are_texts = isinstance(tags, list | tuple) and all(isinstance(each, str) for each in (note, *tags))
+    if not (are_texts and isinstance(flagged, bool)):
+        raise ValueError(
+            'a field has the wrong type: "flagged" must be true or false, "tags" a list of texts, and "note" a text'
+        )
+    return Mark(mark.id, trace, flagged, tuple(tags), note, set=set_name)
 
 
 def _check(mark: Mark) -> None:

@@ -277,17 +277,28 @@ class ViewedRows:
     def mark(self, marks: Iterable[Mark]) -> None:
         """Set the marks (flag, tags and note) of records, so that a page can filter by them and search in them.
 
-        Raises InspectError if the trace of a marked row cannot be read.
+        Marks of records that the run does not have are left out. Raises InspectError if the trace of a marked row
+        cannot be read.
         """
-        query = f"""UPDATE rows SET "{FLAG}" = ?, "{TAGS}" = ?, "{NOTED}" = ?, "{OUTDATED}" = ?,
-            "{MARK_WORDS}" = lower(?) WHERE id = ?"""
-        marked = {mark.id: mark for mark in marks}
-        seen = self.seen(marked)
+        latest = {mark.id: mark for mark in marks}
+        seen = self.seen(latest)
+        present = [latest[row_id] for row_id in seen]
+        given = pa.table(
+            {
+                "id": pa.array([each.id for each in present], pa.string()),
+                "flagged": pa.array([each.flagged for each in present], pa.bool_()),
+                "tags": pa.array([each.tags_text for each in present], pa.string()),
+                "note": pa.array([each.note for each in present], pa.string()),
+                "outdated": pa.array([bool(each.outdated(*seen[each.id])) for each in present], pa.bool_()),
+            }
+        )
+        query = f"""UPDATE rows SET "{FLAG}" = given.flagged, "{TAGS}" = given.tags, "{NOTED}" = given.note <> '',
+            "{OUTDATED}" = given.outdated, "{MARK_WORDS}" = lower(concat(given.tags, chr(10), given.note))
+            FROM given WHERE rows.id = given.id"""
         with self._writing, self._db.cursor() as cursor:
-            for row_id in seen:
-                mark = marked[row_id]
-                words, outdated = f"{mark.tags_text}\n{mark.note}", bool(mark.outdated(*seen[row_id]))
-                cursor.execute(query, [mark.flagged, mark.tags_text, bool(mark.note), outdated, words, row_id])
+            cursor.register("given", given)
+            cursor.execute(query)
+            cursor.unregister("given")
 
     def shown_mark(self, mark: Mark) -> dict[str, Any]:
         """Return a mark as the page shows it, ready for JSON.

@@ -6,7 +6,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -23,14 +23,14 @@ from groundtrace.publishing.view.files import FILES
 from groundtrace.publishing.view.filters import OF_ADDRESS, OPENING, BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
-from groundtrace.publishing.view.mark_request import read_mark_request
+from groundtrace.publishing.view.mark_request import MarkRequest, read_mark_request
 from groundtrace.publishing.view.opened_run import RunChanged
 from groundtrace.publishing.view.other_run import MAX_SETTINGS, OTHER_TRACE, OtherRun
 from groundtrace.publishing.view.record import record_of
 from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.replies import keys_of, read_replies
-from groundtrace.publishing.view.reviews import Reviews
+from groundtrace.publishing.view.reviews import Mark, Reviews
 from groundtrace.publishing.view.rows import RowPlace, ViewedRows
 from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import storable
@@ -39,13 +39,6 @@ CHECK_EVERY_S = 0.5
 MAX_PAGE_ROWS = 200
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(name).suffix]) for name in FILES}
-
-
-def _check_known(ids: Iterable[str], known: Container[str]) -> None:
-    """Raise ValueError if the run has no record with one of these ids."""
-    for each in ids:
-        if each not in known:
-            raise ValueError(f"the run has no record {each!r}: send the id of a record of this run")
 
 
 def state_of(address: str) -> list[tuple[str, str]]:
@@ -293,16 +286,29 @@ class ViewServer:
         """Set the flag, tags or note of records. Only the values that the request contains are changed."""
         try:
             asked = read_mark_request(await request.json())
-            seen = await apart(lambda: self._rows.seen(each for each in asked.ids if storable(each) == each))
-            _check_known(asked.ids, seen)
-            self.check_runs()  # the traces must be those of the rows that the page shows
-            kept = await apart(lambda: [self._reviews.change(each, asked.changes, *seen[each]) for each in asked.ids])
+            kept = await apart(lambda: self._change_marks(asked))
         except (ValueError, RecursionError) as error:
             raise web.HTTPBadRequest(text=f"the mark cannot be kept: {error}") from error
         except OSError as error:
             raise web.HTTPInternalServerError(text=f"cannot write {error.filename}: {error.strerror}") from error
-        await apart(lambda: self._rows.mark(kept))
         return json_response([asdict(each) for each in kept])
+
+    def _change_marks(self, asked: MarkRequest) -> list[Mark]:
+        """Write the new marks of records to the file and to the table of rows, and return the marks.
+
+        Each mark has the set and the trace of the row that the page shows. Raises ValueError if the run lacks a record,
+        RunChanged if another run has replaced the viewed one, and the errors of :meth:`Reviews.change`. No mark is
+        written then.
+        """
+        if half := next((each for each in asked.ids if storable(each) != each), None):
+            raise ValueError(f"the id {half!r} contains half a character: send the id of a record of this run")
+        seen = self._rows.seen(asked.ids)
+        if (unknown := next((each for each in asked.ids if each not in seen), None)) is not None:
+            raise ValueError(f"the run has no record {unknown!r}: send the id of a record of this run")
+        self.check_runs()  # the traces must be those of the rows that the page shows
+        kept = self._reviews.change(asked.changes, seen)
+        self._rows.mark(kept)
+        return kept
 
     def _filters(self, request: web.Request) -> Filters:
         """Return the filters in the address of a request.

@@ -43,14 +43,14 @@ def test_a_line_that_a_kill_cut_is_passed_over_and_the_next_one_is_whole(tmp_pat
 
 def test_two_processes_change_the_mark_of_one_record(tmp_path: Path) -> None:
     first, second = Reviews(tmp_path), Reviews(tmp_path)
-    first.change("a", {"flagged": True}, "rejected", "t0")
-    mark = second.change("a", {"tags": ["dark"]}, *SEEN)
+    first.change({"flagged": True}, {"a": ("rejected", "t0")})
+    (mark,) = second.change({"tags": ["dark"]}, {"a": SEEN})
     assert (mark.set, mark.trace, mark.flagged, mark.tags) == (*SEEN, True, ("dark",))
-    first.change("a", {"note": "look"}, *SEEN)
-    second.change("b", {"flagged": True}, *SEEN)
-    first.change("a", {"note": "look again"}, *SEEN)
-    assert first.change("b", {"tags": ["odd"]}, *SEEN).flagged
-    second.change("a", {}, *SEEN)
+    first.change({"note": "look"}, {"a": SEEN})
+    second.change({"flagged": True}, {"b": SEEN})
+    first.change({"note": "look again"}, {"a": SEEN})
+    assert first.change({"tags": ["odd"]}, {"b": SEEN})[0].flagged
+    second.change({}, {"a": SEEN})
     assert second.of("a").note == "look again" and second.of("b").tags == ("odd",)
 
 

@@ -157,6 +157,17 @@ def test_marks_can_be_filtered_by(run: Path) -> None:
     assert rows.ids(filtered(rows, ("q", "label hides"))) == rows.ids(filtered(rows, ("has a note", "true"))) == []
 
 
+def test_many_marks_are_set_at_once(run: Path, tmp_path: Path) -> None:
+    ids = [f"row-{n}" for n in range(20_000)]
+    folder = write_run(tmp_path / "run", run, {"rejected": [{"id": each} for each in ids]})
+    rows = ViewedRows(folder)
+    assert list(rows.seen([*ids, "none"])) == ids
+    rows.mark([*(Mark(each, flagged=True) for each in ids), Mark("row-1", tags=("last",)), Mark("none", flagged=True)])
+    assert rows.ids(filtered(rows, ("flagged", "true"))) == [ids[0], *ids[2:]]
+    assert rows.ids(filtered(rows, ("q", "LAST"))) == ["row-1"]
+    rows.close()
+
+
 def test_the_points_of_the_shown_trace_are_counted(run: Path, rows: ViewedRows, tmp_path: Path) -> None:
     images, counts = RowImages(MediaStore("", str(run), cache_bytes=0)), Counter[float | None]()
     for row in rows.page(Filters(), 0, len(rows))[1]:

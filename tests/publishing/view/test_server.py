@@ -215,7 +215,12 @@ def test_changes_come_from_the_page_alone(served: Callable[[Use], Any], tmp_path
         ):
             response = await client.post("/api/mark", json=wrong, headers={"Origin": origin})
             assert response.status == 400 and said in await response.text()
-        assert len((tmp_path / "run" / FILE).read_text("utf-8").splitlines()) == 2
+        known = [json.loads(each) for each in ids]
+        for asked in ([*known, "none"], known):
+            response = await client.post("/api/mark", json={"ids": asked, "flagged": True}, headers={"Origin": origin})
+            assert response.status == (200 if asked is known else 400)
+        assert [each["id"] for each in await response.json()] == known
+        assert len((tmp_path / "run" / FILE).read_text("utf-8").splitlines()) == 2 + len(known)
 
     served(work)
 
