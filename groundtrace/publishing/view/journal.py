@@ -4,7 +4,7 @@ import fcntl
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -16,16 +16,24 @@ from groundtrace.schemas.text import whole
 T = TypeVar("T")
 MAX_LINES = 1_000_000
 MAX_LINE_BYTES = 16 * 2**20
+_REMEDY = (
+    "remove outdated lines. A line is outdated if a later line has the same `id` and, in judgements.jsonl, the same "
+    "`about` and `reviewer`"
+)
+
+
+class TooManyLines(ValueError):
+    """Raised instead of a write after which the file would have more than :data:`MAX_LINES` lines."""
 
 
 def append_line(run: Path, name: Path, fields: Mapping[str, Any]) -> None:
     """Append one line to a file of a run: the ``fields`` as a JSON object.
 
     The line is on the disk when the function returns. ``name`` is the file's path in the run folder ``run``. Raises the
-    errors of :func:`locked`.
+    errors of :func:`locked` and :func:`write_lines`.
     """
     with locked(run, name) as opened:
-        write_lines(opened, [fields])
+        write_lines(opened, run / name, [fields])
 
 
 @contextmanager
@@ -33,36 +41,56 @@ def locked(run: Path, name: Path) -> Iterator[BinaryIO]:
     """Open a file of a run for appending, and let other processes wait until the ``with`` block ends.
 
     ``name`` is the file's path in the run folder ``run``. The file and its folder are created if they are missing.
-    Raises OSError if the file cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or
-    its folder is a link.
+    Raises OSError with the path of the file if the file cannot be written, also within the ``with`` block. Raises
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if the file or its folder is a link.
     """
     refuse_links(run, str(name))
     (run / name).parent.mkdir(exist_ok=True)
     with opened_for_writing(run, str(name)) as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)  # until the file is closed
-        yield opened
+        try:
+            yield opened
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(run / name)) from error
 
 
-def write_lines(opened: BinaryIO, lines: Iterable[Mapping[str, Any]]) -> None:
+def write_lines(opened: BinaryIO, file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Append lines to a file that :func:`locked` has opened, each with the fields of a mapping as a JSON object.
 
-    A killed process, or a full disk, may have left an incomplete last line, which is removed first.
+    ``file`` is the path of the file, for messages. A killed process may have left an incomplete last line, which is
+    removed first. If the lines cannot be written, for example because the disk is full, the file has none of them.
+    Raises TooManyLines if the file would have more than :data:`MAX_LINES` lines, and OSError if the lines cannot be
+    written.
     """
-    text = "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in lines)
+    data = "".join(json.dumps(fields, ensure_ascii=False) + "\n" for fields in lines).encode(
+        "utf-8", "backslashreplace"
+    )
     _end_last_line(opened)
-    opened.write(text.encode("utf-8", "backslashreplace"))
-    opened.flush()
-    os.fsync(opened.fileno())
+    size = os.fstat(opened.fileno()).st_size
+    if size + len(lines) > MAX_LINES and (held := _count_lines(opened)) + len(lines) > MAX_LINES:
+        raise TooManyLines(f"{file} has {held} lines, and may have at most {MAX_LINES}: {_REMEDY}")
+    try:
+        while data:
+            data = data[os.write(opened.fileno(), data) :]
+        os.fsync(opened.fileno())
+    except OSError:
+        os.ftruncate(opened.fileno(), size)
+        raise
+
+
+def _count_lines(opened: BinaryIO) -> int:
+    opened.seek(0)
+    return sum(block.count(b"\n") for block in iter(lambda: opened.read(2**20), b""))
 
 
 def _end_last_line(opened: BinaryIO) -> None:
     """Remove the last line of an open file if the line is incomplete; add a line break if only this is missing."""
-    size = opened.seek(0, os.SEEK_END)
+    size = os.fstat(opened.fileno()).st_size
     if size == 0 or os.pread(opened.fileno(), 1, size - 1) == b"\n":
         return
     last = os.pread(opened.fileno(), MAX_LINE_BYTES, max(size - MAX_LINE_BYTES, 0)).rpartition(b"\n")[2]
     if _is_json(last):
-        opened.write(b"\n")
+        os.write(opened.fileno(), b"\n")
     else:
         os.ftruncate(opened.fileno(), size - len(last))
 
@@ -97,10 +125,7 @@ def read_lines(run: Path, name: Path, make: Callable[[dict[str, Any]], T]) -> It
                 if not line:
                     return
                 if number > MAX_LINES:
-                    raise InspectError(
-                        f"{file} has more than {MAX_LINES} lines: remove outdated lines. A line is outdated if a later "
-                        "line has the same `id` and, in judgements.jsonl, the same `about` and `reviewer`"
-                    )
+                    raise InspectError(f"{file} has more than {MAX_LINES} lines: {_REMEDY}")
                 if line != b"\n":
                     yield from _entry(file, number, line, make)
     except FileNotFoundError:

@@ -26,8 +26,8 @@ class OpenedRun:
 
     def __init__(self, run: Path) -> None:
         self._run, self._file = run, run / "run.json"
-        self._shards = {file: _state(file) for name in SHARDS for file in shards_of(run, name)}
-        self._summary, self._digest = _state(self._file), _digest(self._file)
+        self._shards = {file: file_state(file) for name in SHARDS for file in shards_of(run, name)}
+        self._summary, self._digest = file_state(self._file), _digest(self._file)
         self._is_changed = False
 
     def check(self) -> None:
@@ -36,9 +36,9 @@ class OpenedRun:
         After the first RunChanged, each call raises it, also if the first files are back: since then, images of the
         other run may have been read and kept in memory.
         """
-        if self._is_changed or any(_state(file) != state for file, state in self._shards.items()):
+        if self._is_changed or any(file_state(file) != state for file, state in self._shards.items()):
             self._refuse()
-        summary = _state(self._file)
+        summary = file_state(self._file)
         if summary == self._summary:
             return
         if _digest(self._file) != self._digest:
@@ -50,7 +50,7 @@ class OpenedRun:
         raise RunChanged(f"{self._run} was changed after `beam view` had read it")
 
 
-def _state(file: Path) -> tuple[int, ...] | None:
+def file_state(file: Path) -> tuple[int, ...] | None:
     """Return values that differ if a file was written again; None if the file does not exist.
 
     One of the values is the time of the last change of the file's metadata (``st_ctime_ns``). The time of modification

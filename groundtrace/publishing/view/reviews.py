@@ -7,7 +7,6 @@ shard is changed.
 """
 
 import hashlib
-import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from groundtrace.publishing.view.journal import locked, read_lines, write_lines
+from groundtrace.publishing.view.opened_run import file_state
 from groundtrace.schemas.text import storable, utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
@@ -90,17 +90,14 @@ class Reviews:
     def __init__(self, run: Path, is_copy: bool = False) -> None:
         self._run, self._is_copy = run, is_copy
         self._lock = threading.Lock()
-        self._marks, self._bytes = dict[str, Mark](), -1
+        self._marks, self._state = dict[str, Mark](), None
         self._read()
 
     def _read(self) -> None:
-        """Read the file again if its size is not the size that it had after the last change by this object."""
-        try:
-            size = (self._run / FILE).stat().st_size
-        except OSError:
-            size = 0
-        if size != self._bytes:
-            self._marks, self._bytes = {mark.id: mark for mark in read_lines(self._run, FILE, _mark)}, size
+        """Read the file again if another program has written to it since this object read or wrote it."""
+        state = file_state(self._run / FILE)
+        if state != self._state:
+            self._marks, self._state = {mark.id: mark for mark in read_lines(self._run, FILE, _mark)}, state
 
     def __iter__(self) -> Iterator[Mark]:
         """Iterate over the latest marks (flag, tags and note), one for each record that has been marked."""
@@ -129,7 +126,8 @@ class Reviews:
         """Write a mark (flag, tags and note of a record) to the file, and return it with the time of the change.
 
         Raises ValueError if the run is a copy, if the note or a tag is too long, if a tag contains a comma, if there
-        are too many tags, or if a text contains half a character. Raises OSError if the file cannot be written.
+        are too many tags, if a text contains half a character, or if the file has too many lines. Raises OSError with
+        the path of the file if the file cannot be written.
         """
         self._refuse_copy()
         _check(mark)
@@ -150,9 +148,9 @@ class Reviews:
             _check(mark)
         now = utc_now()
         dated = [replace(mark, at=now) for mark in marks]
-        write_lines(opened, [asdict(mark) for mark in dated])
+        write_lines(opened, self._run / FILE, [asdict(mark) for mark in dated])
         self._marks |= {mark.id: mark for mark in dated}
-        self._bytes = os.fstat(opened.fileno()).st_size
+        self._state = file_state(self._run / FILE)
         return dated
 
 

@@ -1,3 +1,5 @@
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,30 @@ def test_lines(text: str, found: list[Any], tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(journal, "MAX_LINES", 3)
     (tmp_path / NAME).write_text(text)
     assert list(journal.read_lines(tmp_path, NAME, lambda each: each)) == found
+
+
+def test_a_line_after_the_last_that_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_LINES", 3)
+    (tmp_path / NAME).write_text("{}\n[]\n[")
+    journal.append_line(tmp_path, NAME, {})
+    with pytest.raises(journal.TooManyLines, match=f"^{tmp_path / NAME} has 3 lines, and may have at most 3: remove"):
+        journal.append_line(tmp_path, NAME, {})
+    assert list(journal.read_lines(tmp_path, NAME, lambda each: each)) == [{}, [], {}]
+
+
+def test_nothing_is_left_of_lines_for_which_the_disk_has_no_space(tmp_path: Path) -> None:
+    lines = [{"text": "x" * 100}] * 8
+    journal.append_line(tmp_path, NAME, lines[0])
+    kept = (tmp_path / NAME).read_bytes()
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as found, journal.locked(tmp_path, NAME) as opened:
+            journal.write_lines(opened, tmp_path / NAME, lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert found.value.filename == str(tmp_path / NAME) and (tmp_path / NAME).read_bytes() == kept
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,16 @@ def test_two_processes_change_the_mark_of_one_record(tmp_path: Path) -> None:
     assert second.of("a").note == "look again" and second.of("b").tags == ("odd",)
 
 
+def test_an_edit_that_does_not_change_the_size_is_kept(tmp_path: Path) -> None:
+    reviews = Reviews(tmp_path)
+    reviews.keep(Mark("a", note="good"))
+    edited = (tmp_path / FILE).read_text("utf-8").replace("good", "evil")
+    (tmp_path / "edited").write_text(edited, "utf-8")
+    (tmp_path / "edited").replace(tmp_path / FILE)
+    (mark,) = reviews.change({"tags": ["t"]}, {"a": SEEN})
+    assert (mark.note, mark.tags) == ("evil", ("t",))
+
+
 @pytest.mark.parametrize("line", [b"[]", b"{}", b'{"id": "a", "tags": [], "other": 1}', b"\xff", b"text"])
 def test_a_damaged_line_names_its_number(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "reviews").mkdir()
