@@ -18,8 +18,8 @@ from groundtrace.pipelines.running.plan.loading import recipe_file
 from groundtrace.publishing.comparison.setting_changes import setting_changes
 from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder
 from groundtrace.publishing.view.audit import Audit, open_audit
-from groundtrace.publishing.view.filters import BadFilter, Filters, read_filters
-from groundtrace.publishing.view.guard import TOKEN, Guard
+from groundtrace.publishing.view.filters import TOKEN, BadFilter, Filters, read_filters
+from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.live import is_unfinished
 from groundtrace.publishing.view.live_server import live_app
@@ -28,7 +28,7 @@ from groundtrace.publishing.view.reopening import Reopening
 from groundtrace.publishing.view.replays import Replays
 from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import ViewedRows
-from groundtrace.publishing.view.server import ViewServer, filter_items, state_of
+from groundtrace.publishing.view.server import ViewServer, state_of
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable, say
 from groundtrace.storage.mirror import local_copy
@@ -62,7 +62,7 @@ class OpenedRows:
     def filters(self, at: str) -> Filters:
         """Return the filters in ``at``, the value of the option ``--at``. Raises InspectError for unknown ones."""
         try:
-            return read_filters(filter_items(state_of(at)), self.rows.dimensions)
+            return read_filters(state_of(at), self.rows.dimensions)
         except BadFilter as error:
             raise InspectError(f"--at {at} cannot be used: {error}") from error
 

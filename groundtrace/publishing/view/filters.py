@@ -15,10 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from groundtrace.schemas.text import storable
 from groundtrace.storage.views import quoted_name
 
 OPENING = "opening"
 """The parameter with which a page names the opening of the run from which it has its rows."""
+TOKEN = "token"
+"""The parameter with the secret of the view, in the address that ``beam view`` prints."""
+TEXT, SORT = "q", "sort"
 OF_ADDRESS = ("offset", "limit", "id", "view", OPENING)
 """The parameters in the address of a page that are neither filters nor the sort order."""
 FLAG, TAGS, NOTED, OUTDATED = "flagged", "tags", "has a note", "changed since its mark"
@@ -106,25 +110,35 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
     """Return the filters that an address of the page contains.
 
     ``items`` are the (name, value) pairs of the address. The name ``q`` gives the text to search for. ``sort`` gives
-    the name of the column to sort by; a minus before this name means descending order. Every other name must be one of
-    the ``dimensions``, which are the columns to filter by. Raises BadFilter for an unknown column or a malformed range.
+    the name of the column to sort by; a minus before this name means descending order. The names in :data:`OF_ADDRESS`
+    are not filters, and are skipped. Every other name must be one of the ``dimensions``, which are the columns to
+    filter by. Only a column of categories may be given several times. Raises BadFilter for an unknown column, a
+    malformed range, a second value of another parameter, and a value with half a character (a lone surrogate).
     """
     known = {each.name: each for each in dimensions}
     text, sort, descends = "", None, False
     classes = dict[Dimension, tuple[str, ...]]()
     ranges = dict[Dimension, tuple[float | None, float | None]]()
+    given = set[str]()
     for name, value in items:
-        if name == "q":
+        is_class = name in known and not known[name].is_number
+        if name in given and not is_class:
+            raise BadFilter(f"{name} is given several times: give it once")
+        given.add(name)
+        if storable(value) != value:
+            raise BadFilter(f"the value {value!r:.60} of {name} is not a text in UTF-8: write it again")
+        if name in OF_ADDRESS:
+            continue
+        if name == TEXT:
             text = value.strip()[:MAX_TEXT_CHARS]
-        elif name == "sort":
+        elif name == SORT:
             descends = value.startswith("-")
             sort = _known(value.removeprefix("-"), known)
+        elif is_class:
+            classes[known[name]] = (*classes.get(known[name], ()), value)
         else:
-            dimension = _known(name, known)
-            if dimension.is_number:
-                ranges[dimension] = _range(name, value)
-            else:
-                classes[dimension] = (*classes.get(dimension, ()), value)
+            column = _known(name, known)
+            ranges[column] = _range(name, value)
     return Filters(text, classes, ranges, sort, descends)
 
 

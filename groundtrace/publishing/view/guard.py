@@ -12,6 +12,8 @@ from urllib.parse import urlencode, urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from groundtrace.publishing.view.filters import TOKEN
+
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -21,7 +23,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-TOKEN = "token"
 
 
 class Guard:

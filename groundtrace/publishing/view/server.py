@@ -6,7 +6,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -20,7 +20,7 @@ from groundtrace.publishing.view.answers import apart, image_response, json_resp
 from groundtrace.publishing.view.audit import Audit
 from groundtrace.publishing.view.audit_routes import AuditRoutes
 from groundtrace.publishing.view.files import FILES
-from groundtrace.publishing.view.filters import OF_ADDRESS, OPENING, BadFilter, Filters, read_filters
+from groundtrace.publishing.view.filters import OPENING, BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.mark_request import MarkRequest, read_mark_request
@@ -44,17 +44,12 @@ _STATIC = {"/": ("view.html", "text/html")} | {f"/{name}": (name, _TYPES[Path(na
 def state_of(address: str) -> list[tuple[str, str]]:
     """Return the (name, value) pairs in the address of a page.
 
-    ``address`` is a whole URL, or only the part after the question mark.
+    ``address`` is a URL, a path with a question mark, or only the part after the question mark. A question mark in this
+    part is an ordinary character.
     """
-    return parse_qsl(address.rpartition("?")[2], keep_blank_values=True)
-
-
-def filter_items(items: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the (name, value) pairs of an address that are filters or the sort order.
-
-    ``items`` are all pairs of the address. Pairs with other names, such as ``offset``, are left out.
-    """
-    return [(name, value) for name, value in items if name not in OF_ADDRESS]
+    place, _, state = address.partition("?")
+    is_place = not place or place.startswith("/") or "://" in place
+    return parse_qsl(state if is_place else address, keep_blank_values=True)
 
 
 class ViewServer:
@@ -313,9 +308,9 @@ class ViewServer:
     def _filters(self, request: web.Request) -> Filters:
         """Return the filters in the address of a request.
 
-        Raises BadFilter if the address contains an unknown column or a malformed range.
+        Raises the errors of :func:`read_filters`.
         """
-        return read_filters(filter_items(request.query.items()), self._rows.dimensions)
+        return read_filters(request.query.items(), self._rows.dimensions)
 
     def _place(self, n: int) -> RowPlace:
         """Return where row ``n`` is stored. Raises HTTPNotFound if the run has no such row."""

@@ -23,6 +23,7 @@ DIMENSIONS = (SET, RATE, ODD)
         ([("sort", "-pass_rate")], Filters(sort=RATE, descends=True)),
         ([("sort", "set")], Filters(sort=SET)),
         ([("pass_rate", "0.5")], Filters(ranges={RATE: (0.5, 0.5)})),
+        ([("id", "a"), ("view", "table"), ("offset", "48"), ("set", "rl")], Filters(classes={SET: ("rl",)})),
     ],
 )
 def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> None:
@@ -37,6 +38,11 @@ def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> 
         ([("pass_rate", "")], "or as LOW..HIGH"),
         ([("pass_rate", "a..b")], "or as LOW..HIGH"),
         ([("pass_rate", "nan..1")], "or as LOW..HIGH"),
+        ([("pass_rate", "0..0"), ("pass_rate", "1..1")], "^pass_rate is given several times: give it once$"),
+        ([("q", "a"), ("q", "a")], "q is given several times"),
+        ([("sort", "set"), ("sort", "-set")], "sort is given several times"),
+        ([("id", "a"), ("id", "b")], "id is given several times"),
+        ([("set", "\udcff")], "of set is not a text in UTF-8"),
     ],
 )
 def test_a_malformed_address_is_refused(items: list[tuple[str, str]], message: str) -> None:
