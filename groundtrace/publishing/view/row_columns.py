@@ -8,7 +8,18 @@ import pyarrow as pa
 
 from groundtrace.grading.responses.response import parse_points
 from groundtrace.publishing.reading import SHARDS, columns_of
-from groundtrace.publishing.view.filters import FLAG, MARK_WORDS, NOTED, OF_ADDRESS, OUTDATED, TAGS, Dimension
+from groundtrace.publishing.view.filters import (
+    FLAG,
+    MARK_WORDS,
+    NOTED,
+    OF_ADDRESS,
+    OUTDATED,
+    SORT,
+    TAGS,
+    TEXT,
+    TOKEN,
+    Dimension,
+)
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.storage.views import quoted_name, quoted_path
@@ -142,12 +153,13 @@ def _words(texts: Iterable[str], has_traces: bool) -> str:
 def _free_name(name: str, columns: Iterable[str]) -> str:
     """Return the name under which a page shows a column that a stage of the pipeline added to the rows.
 
-    The result is the column's own ``name``. If another column of the page has this name, or if the name begins with
-    :data:`SCORE`, "column " is put before it, several times if necessary. ``columns`` are the names that are in use.
-    Names that differ only in upper and lower case are equal for DuckDB.
+    The result is the column's own ``name``. "column " is put before it, several times if necessary, if another column
+    or a parameter of the page has this name, if the name begins with :data:`SCORE`, or if it begins with a minus, which
+    means descending order in ``sort``. ``columns`` are the names that are in use. Names that differ only in upper and
+    lower case are equal for DuckDB.
     """
     taken = {each.lower() for each in (*columns, *_RESERVED)}
-    while name.lower() in taken or name.lower().startswith(SCORE):
+    while name.lower() in taken or name.lower().startswith((SCORE, "-")):
         name = f"column {name}"
     return name
 
@@ -156,7 +168,10 @@ _FILE = "path of the shard"
 """The name of the column in which DuckDB writes the path of each row's shard. DuckDB's own name for it is ``filename``,
 which a column of the user may have.
 """
-_RESERVED = ("n", *OF_ADDRESS, FLAG, TAGS, NOTED, OUTDATED, MARK_WORDS, THERE, CHANGE, DIFFERENCE)
+_RESERVED = (
+    *("n", *OF_ADDRESS, TEXT, SORT, TOKEN),
+    *(FLAG, TAGS, NOTED, OUTDATED, MARK_WORDS, THERE, CHANGE, DIFFERENCE),
+)
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 """The trace with the highest score; the first one if several traces have it; null without traces."""

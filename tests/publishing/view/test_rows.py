@@ -253,6 +253,10 @@ KEPT_NAMES = (
     "N",
     "In The Other Run",
     "set (2)",
+    "q",
+    "Sort",
+    "token",
+    "-x",
     "mine",
 )
 
@@ -276,6 +280,9 @@ def test_columns_of_the_user_never_replace_those_of_the_view(run: Path, tmp_path
     own = {value: name for name, value in row.items() if isinstance(value, str) and value.startswith("own ")}
     assert own["own mine"] == "mine" and {f"own {name}" for name in KEPT_NAMES} == own.keys()
     assert rows.ids(filtered(rows, (own["own flagged"], "own flagged"), ("flagged", "true"))) == ["one"]
+    for name in ("q", "Sort", "token", "-x"):
+        column = own[f"own {name}"]
+        assert column == f"column {name}" and rows.ids(filtered(rows, (column, f"own {name}"), ("sort", column)))
     rows.close()
     other.close()
 
