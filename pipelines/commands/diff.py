@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from groundtrace.pipelines.commands.outside import refuse_inside
 from groundtrace.pipelines.running.comparing import LISTED, diff_runs
 from groundtrace.publishing.comparison.compare import all_moved
 from groundtrace.publishing.comparison.page import comparison_page
@@ -58,11 +59,7 @@ def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:
     """Raise UserError if ``--ids`` or ``--html`` names a file in one of the runs, or if both name the same file."""
     files = {name: Path(given).expanduser().resolve() for name in ("ids", "html") if (given := getattr(parsed, name))}
     for name, file in files.items():
-        if inside := next((run for run in runs if file.is_relative_to(run.resolve())), None):
-            raise UserError(
-                f"--{name} {file} would be written into the run folder {inside}, whose files must not change: choose a "
-                "file outside of this folder"
-            )
+        refuse_inside(f"--{name}", file, runs)
     if len({*files.values()}) < len(files):
         raise UserError("--ids and --html name the same file: choose another file for one of them")
 

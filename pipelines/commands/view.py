@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from groundtrace.pipelines.commands.outside import refuse_inside
 from groundtrace.pipelines.commands.serving import positive
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
@@ -54,12 +55,14 @@ def add_view_parser(commands: Any) -> None:
 
 
 def _check_export(parsed: argparse.Namespace) -> None:
-    """Raise UserError if ``--export`` is empty or a URL, or if it is used together with ``--audit``.
+    """Raise UserError if ``--export`` cannot be used: it is empty, a URL, in a viewed run, or used with ``--audit``.
 
     ``--export`` must be the path of a folder on this machine. The folder need not exist yet.
     """
     if not parsed.export or "://" in parsed.export:
         raise UserError(f"--export must name a folder on this machine, got {parsed.export!r}")
+    runs = [Path(each) for each in (parsed.run, parsed.other) if each is not None and "://" not in each]
+    refuse_inside("--export", Path(parsed.export), runs)
     if parsed.audit:
         raise UserError("--export and --audit cannot be used together: leave one of them out")
 

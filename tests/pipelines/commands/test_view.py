@@ -92,6 +92,19 @@ def test_values_of_at_that_rows_have_are_not_noted(demo: Path) -> None:
     opened.close()
 
 
+@pytest.mark.parametrize("name", ["", "sft/x", "previous", "reviews", "media/x"])
+def test_a_copy_is_not_written_into_a_run_folder(
+    demo: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next run into this folder would remove the copy."""
+    other = write_run(tmp_path / "other", demo / "runs/demo", {"sft": [sft_row("a")]})
+    (tmp_path / "link").symlink_to(other)
+    for target in (other / name, tmp_path / "link" / name):
+        assert main(["view", str(demo / "runs/demo"), str(other), "--export", str(target)]) == 2
+        assert f"would be written into the run folder {other}, whose files must not" in capsys.readouterr().err
+    assert not any(other.rglob("index.html"))
+
+
 def test_a_run_folder_is_no_cache(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = demo / "runs/demo"
     assert main(["view", str(run), "--cache", str(run)]) == 2
