@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import tomli_w
 
 from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.viewing import open_rows
+from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.files import SCRIPTS
 from groundtrace.publishing.view.reviews import Mark, Reviews
 
@@ -732,3 +735,46 @@ def test_a_copy_works_from_the_disk(screen: str, browser: Any, folder: Path, tmp
     assert [each for each in page.requested if not each.startswith((copy.as_uri(), "data:"))] == []
     assert page.printed == []
     context.close()
+
+
+ADDRESSES = (
+    "", "set=sft", "set=rl", "set=sft&set=rejected", "reason=", "source=source 1&reason=", "flagged=true",
+    "pass_rate=0.5", "pass_rate=0.5..0.5", "pass_rate=0", "pass_rate=0..0", "pass_rate=..", "pass_rate=..0.1",
+    "pass_rate=0.7..", "pass_rate=0.2...8", "pass_rate= 0.1 .. 1e-1 ", "pass_rate=-inf..0.3", "pass_rate=0.5..0.1",
+    "pass_rate=+5e-1..Infinity", "pass_rate=0x1", "pass_rate=abc", "pass_rate=nan", "pass_rate=", "pass_rate=1..2..3",
+    "pass_rate=0..0&pass_rate=1..1", "trace points=2", "trace points=0&set=sft", "q=HOW", "q= cats, 5 ", "q=", "q=no-1",
+    "q=a&q=b", "sort=pass_rate", "sort=-pass_rate&set=sft", "sort=source", "sort=-flagged", "sort=-reason",
+    "sort=-nope", "sort=", "sort=set&sort=set", "colour=red", "id=row-01&view=table",
+    "q=cats&pass_rate=0.3..&sort=-source",
+)  # fmt: skip
+
+
+def test_a_copy_filters_as_the_view_does(browser: Any, folder: Path, tmp_path: Path) -> None:
+    Reviews(folder).keep(Mark("row-07", flagged=True, note="The Label hides it"))
+    assert main(["view", str(folder), "--export", str(tmp_path / "copy")]) == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "copy/index.html").as_uri())
+    opened = open_rows(str(folder), None)
+
+    def by_view(address: str) -> tuple[Any, Any]:
+        try:
+            filters = opened.filters(address)
+        except InspectError as error:
+            return (str(error).partition("cannot be used: ")[2],) * 2
+        counts = opened.rows.counts(filters)
+        return opened.rows.ids(filters), {
+            name: each if isinstance(each, list) else asdict(each) for name, each in counts.items()
+        }
+
+    def by_copy(address: str) -> tuple[Any, Any]:
+        asked = "path => { try { return copied(path); } catch (error) { return error.message; } }"
+        rows, counts = (
+            page.evaluate(asked, path) for path in (f"/api/rows?limit=200&{address}", f"/api/counts?{address}")
+        )
+        return rows if isinstance(rows, str) else [row["id"] for row in rows["rows"]], counts
+
+    for address in ADDRESSES:
+        expected = by_view(address)
+        assert json.loads(json.dumps(expected)) == json.loads(json.dumps(by_copy(address))), address
+    opened.close()
+    page.close()
