@@ -93,8 +93,8 @@ function copiedCount(dimension, filters) {
     for (const row of rows) counts.set(copiedClass(row[dimension.name]), (counts.get(copiedClass(row[dimension.name])) || 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, 40);
   }
-  const { low, high } = dimension;
-  const bins = { low, high, rows: Array(20).fill(0), missing: 0 };
+  const { low, high, spans } = dimension;
+  const bins = { low, high, rows: Array(20).fill(0), missing: 0, spans };
   for (const row of rows) {
     const value = row[dimension.name];
     if (typeof value === "number") bins.rows[Math.min(Math.max(Math.floor((value - low) / ((high - low) / 20 || 1)), 0), 19)] += 1;

@@ -55,10 +55,10 @@ def export_view(
             f"{counted(total, 'row')} of the run pass the filters, but the page that --export writes must have 1 to "
             f"{MAX_ROWS} rows: change the filters in --at"
         )
-    bounds = {name: dict(zip(("low", "high"), each, strict=True)) for name, each in rows.bounds.items()}
+    bins = {name: {"low": low, "high": high, "spans": rows.spans[name]} for name, (low, high) in rows.bounds.items()}
     private = {"path": "", "input": ""}  # places on this machine
     about = run | private | {"rows": total, "has_audit": False, "has_replay": False, "other": None}
-    about["dimensions"] = [each | bounds.get(each["name"], {}) for each in run["dimensions"]]
+    about["dimensions"] = [each | bins.get(each["name"], {}) for each in run["dimensions"]]
     try:
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)

@@ -199,17 +199,21 @@ function classes(name, count, now) {
   });
 }
 
+// The bars of a column of numbers. A click on a bar filters by the lowest and the highest value of its rows in the run, so
+// that exactly the rows of the bar pass.
 function histogram(name, bins, now) {
   const most = Math.max(1, ...bins.rows);
-  const width = (bins.high - bins.low) / bins.rows.length;
-  const [low, high] = (now.get(name) || "..").split("..");
+  const given = now.get(name) || "..";
+  const [low, high] = given.includes("..") ? given.split("..") : [given, given];
   const set = (from, to) => changed(next => from === "" && to === "" ? next.delete(name) : next.set(name, `${from}..${to}`));
-  const edge = index => String(Number((bins.low + index * width).toPrecision(6)));
   const bars = bins.rows.map((rows, index) => {
     const bar = element("i");
     bar.style.height = `${100 * rows / most}%`;
-    const isOn = now.has(name) && Number(low || -Infinity) <= Number(edge(index)) + 1e-9 && Number(edge(index + 1)) - 1e-9 <= Number(high || Infinity);
-    return element("button", { type: "button", "aria-pressed": String(isOn), title: `${edge(index)} to ${edge(index + 1)}: ${rows}`, "aria-label": `${name} ${edge(index)} to ${edge(index + 1)}: ${rows} rows`, onclick: () => isOn ? set("", "") : set(edge(index), edge(index + 1)) }, bar);
+    const span = bins.spans[index];
+    if (!span) return element("button", { type: "button", disabled: true, "aria-label": `${name}: no rows` }, bar);
+    const [first, last] = span.map(String);
+    const isOn = now.has(name) && Number(low || -Infinity) <= span[0] && span[1] <= Number(high || Infinity);
+    return element("button", { type: "button", "aria-pressed": String(isOn), title: `${first} to ${last}: ${rows}`, "aria-label": `${name} ${first} to ${last}: ${rows} rows`, onclick: () => isOn ? set("", "") : set(first, last) }, bar);
   });
   const from = element("input", { value: low, inputmode: "decimal", "aria-label": `${name} from`, placeholder: "from" });
   const to = element("input", { value: high || "", inputmode: "decimal", "aria-label": `${name} to`, placeholder: "to" });

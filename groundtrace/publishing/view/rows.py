@@ -69,13 +69,16 @@ class Bins:
     """Holds a histogram of a column of numbers.
 
     ``rows`` is the number of rows in each of :data:`BINS` bins of equal width from ``low`` to ``high``. ``missing`` is
-    the number of rows without a finite value.
+    the number of rows without a finite value. ``spans`` has for each bin the lowest and the highest value that
+    rows of the run have in this bin; None if no row of the run is in it. A range with these bounds passes exactly the
+    rows of the bin. A range with the edges of the bin would also pass rows of the next bin, which begins at its edge.
     """
 
     low: float
     high: float
     rows: tuple[int, ...]
     missing: int
+    spans: tuple[tuple[float, float] | None, ...]
 
 
 class ViewedRows:
@@ -121,9 +124,11 @@ class ViewedRows:
         self._db.execute("SET enable_external_access = false")
 
     def _describe(self) -> None:
-        """Determine the columns to filter by, and the bounds of their histograms."""
+        """Determine the columns to filter by, the bounds of their histograms, and the spans of the histograms' bins."""
         self.dimensions = tuple(dimensions_of(self._db))
-        self.bounds = {each.name: self._bounds(each) for each in self.dimensions if each.is_number}
+        numbers = [each for each in self.dimensions if each.is_number]
+        self.bounds = {each.name: self._bounds(each) for each in numbers}
+        self.spans = {each.name: self._spans(each) for each in numbers}
 
     def outcomes(self) -> list[Outcome]:
         """Return where each record ended, in the order of the run."""
@@ -335,17 +340,32 @@ class ViewedRows:
     ) -> list[tuple[str, int]] | Bins:
         """Return the counts of one column, as (category, number of rows) pairs or as a histogram."""
         where, values = filters.where(without=dimension.name)
-        column = quoted_name(dimension.name)
         if not dimension.is_number:
             query = f"SELECT {dimension.sql}, count(*) FROM found WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
             return cursor.execute(query, [*values, MAX_CLASSES]).fetchall()
-        low, high = self.bounds[dimension.name]
-        width = (high - low) / BINS or 1.0
-        bin_of = f"least(greatest(floor(({column} - ?) / ?), 0), {BINS - 1})::INT"
-        query = f"SELECT CASE WHEN isfinite({column}) THEN {bin_of} END, count(*) FROM found WHERE {where} GROUP BY 1"
-        rows = dict(cursor.execute(query, [low, width, *values]).fetchall())
+        bin_of, edges = self._bin_of(dimension)
+        query = f"SELECT {bin_of}, count(*) FROM found WHERE {where} GROUP BY 1"
+        rows = dict(cursor.execute(query, [*edges, *values]).fetchall())
         missing = rows.pop(None, 0)
-        return Bins(low, high, tuple(rows.get(index, 0) for index in range(BINS)), missing)
+        counted = tuple(rows.get(index, 0) for index in range(BINS))
+        return Bins(*self.bounds[dimension.name], counted, missing, self.spans[dimension.name])
+
+    def _bin_of(self, dimension: Dimension) -> tuple[str, list[float]]:
+        """Return the SQL expression for the index of a row's bin in the histogram of a column of numbers.
+
+        The second value of the result are the values of the expression's placeholders. The index is null if the row has
+        no finite value.
+        """
+        low, high = self.bounds[dimension.name]
+        index = f"least(greatest(floor(({dimension.column} - ?) / ?), 0), {BINS - 1})::INT"
+        return f"CASE WHEN isfinite({dimension.column}) THEN {index} END", [low, (high - low) / BINS or 1.0]
+
+    def _spans(self, dimension: Dimension) -> tuple[tuple[float, float] | None, ...]:
+        """Return the lowest and the highest value in each bin of a column's histogram; None for a bin without rows."""
+        bin_of, edges = self._bin_of(dimension)
+        query = f"SELECT {bin_of}, min({dimension.column}), max({dimension.column}) FROM rows GROUP BY 1"
+        found = {index: (low, high) for index, low, high in self._db.execute(query, edges).fetchall()}
+        return tuple(found.get(index) for index in range(BINS))
 
     def _bounds(self, dimension: Dimension) -> tuple[float, float]:
         """Return the bounds of a column's histogram.

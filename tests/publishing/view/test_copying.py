@@ -59,7 +59,8 @@ def test_a_copy_has_the_filtered_rows_with_their_images_and_marks(folder: Path, 
         assert (tmp_path / "new/copy" / f"images/{row['n']}.jpg").is_file()
     mark = data["records"]["row-1"]["mark"]
     assert (mark["flagged"], mark["tags"], mark["note"]) == (True, ["odd"], "look")
-    assert data["run"]["dimensions"] == [{"name": "k", "is_number": True, "low": 4.0, "high": 4.0}]
+    spans = [[4.0, 4.0], *[None] * 19]
+    assert data["run"]["dimensions"] == [{"name": "k", "is_number": True, "low": 4.0, "high": 4.0, "spans": spans}]
 
 
 def test_a_copy_has_no_address_of_a_server_and_no_path_of_this_machine(folder: Path, tmp_path: Path) -> None:

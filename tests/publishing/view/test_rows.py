@@ -157,6 +157,18 @@ def test_marks_can_be_filtered_by(run: Path) -> None:
     assert rows.ids(filtered(rows, ("q", "label hides"))) == rows.ids(filtered(rows, ("has a note", "true"))) == []
 
 
+def test_the_range_of_a_bar_has_the_rows_that_the_bar_counts(run: Path, tmp_path: Path) -> None:
+    values = [*range(1_700_000_000, 1_700_000_101), 1_700_000_040, None, 1_700_000_003]
+    kept = [sft_row(f"row-{n}", k=value, pass_rate=n / 100) for n, value in enumerate(values)]
+    rows = ViewedRows(write_run(tmp_path / "run", run, {"sft": kept}))
+    for name in ("k", "pass_rate"):
+        bins = rows.counts(Filters())[name]
+        assert isinstance(bins, Bins) and sum(bins.rows) + bins.missing == len(values)
+        for count, span in zip(bins.rows, bins.spans, strict=True):
+            assert count == (0 if span is None else len(rows.ids(filtered(rows, (name, f"{span[0]!r}..{span[1]!r}")))))
+    rows.close()
+
+
 def test_many_marks_are_set_at_once(run: Path, tmp_path: Path) -> None:
     ids = [f"row-{n}" for n in range(20_000)]
     folder = write_run(tmp_path / "run", run, {"rejected": [{"id": each} for each in ids]})
