@@ -1,17 +1,20 @@
 """Opens a finished run for reading: its summary, and its sets of rows as tables."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_config, read_summary
 from groundtrace.publishing.rows import Row, Rows
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_regular
+from groundtrace.schemas.text import printable
 from groundtrace.storage.mirror import local_copy
 
 if TYPE_CHECKING:
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 class OpenedRun:
     """Holds a finished run, and reads its rows.
 
-    A notebook that displays this object shows the run's report. ``folder`` is the run folder, and ``summary`` is the
-    content of its ``run.json``.
+    A notebook that displays this object shows the run's report, and ``print`` writes the text that ``beam run`` prints
+    at its end. ``folder`` is the run folder, and ``summary`` is the content of its ``run.json``.
     """
 
     folder: Path
@@ -113,6 +116,13 @@ class OpenedRun:
         rows = ", ".join(f"{counts.rows(name)} {name}" for name in self.summary.sets)
         return f"<run {self.folder}: {self.summary.recipe}, {rows}, {counts.rejected_records} rejected>"
 
+    def __str__(self) -> str:
+        """Return the text that ``beam run`` prints at its end: rows, rejections with their reasons, costs, warnings."""
+        from groundtrace.publishing.run_text import summary_text
+
+        text = summary_text(self.summary, str(self.folder), _config_of(self.folder))
+        return "\n".join(map(printable, text.split("\n")))
+
     def _repr_html_(self) -> str | None:
         """Return the run's report in a frame; None if the run has no report.
 
@@ -123,6 +133,17 @@ class OpenedRun:
 
         report = own_file(self.folder, "report.html")
         return framed(read_regular(report).decode("utf-8", errors="replace")) if report.is_file() else None
+
+
+def _config_of(folder: Path) -> Mapping[str, Any]:
+    """Return the config of the run in ``folder``, with a dict for each section; empty if it is missing or unreadable.
+
+    The text about a run needs the config only for its hints, so no error is raised.
+    """
+    try:
+        return read_config(folder)
+    except (UserError, OSError):
+        return {}
 
 
 def _check_set(name: str) -> None:

@@ -49,10 +49,10 @@ from groundtrace.pipelines.loop.steps import (
 )
 from groundtrace.pipelines.loop.stop import StepFailed, Stop, stop_of
 from groundtrace.pipelines.loop.story import PAGE, ROWS_OF, few_rows, write_story
-from groundtrace.pipelines.running.account.rejections import options_to_keep
 from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.pipelines.running.plan.loading import forget_user_code, load_recipe, recipe_file
 from groundtrace.publishing.reading import read_config, read_summary
+from groundtrace.publishing.rejections import options_to_keep
 from groundtrace.rewards.rows.settings import CONFIGS, config_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.module_search import config_folders

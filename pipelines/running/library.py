@@ -3,23 +3,39 @@
 A user's mistake raises :class:`groundtrace.schemas.errors.UserError`.
 """
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from groundtrace.pipelines.running.arguments import check_arguments
 from groundtrace.pipelines.running.beam_logs import without_beam_logs
 from groundtrace.pipelines.running.endings import without_beams_words
+from groundtrace.pipelines.running.plan.forecast import forecast_text, fullest_run_beside
+from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.loading import forget_user_code
-from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
+from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.publishing.opened_run import OpenedRun, open_run
 from groundtrace.schemas.error_places import place_of
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import near
+from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.stages.plumbing.recipe import Recipe
 
 PREVIEWED_RECORDS = 10
+
+
+@dataclass(frozen=True, repr=False)
+class PreviewedRun(OpenedRun):
+    """Holds a finished preview: a run on the first records of an input. ``forecast`` is the text that forecasts calls,
+    cost and rows for the whole input.
+    """
+
+    forecast: str
+
+    def __str__(self) -> str:
+        """Return the text that ``beam preview`` prints: that of the run, and the forecast."""
+        return f"{super().__str__()}\n{self.forecast}"
 
 
 def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
@@ -43,36 +59,48 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
         RunPaused: A server is unreachable. The same call resumes the run.
         ConservationError: The outputs do not hold every record exactly once.
     """
+    _execute({"pipeline": pipeline, "input": input, "output": output, **arguments})
+    return open_run(output)
+
+
+def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> PreviewedRun:
+    """Run a pipeline on the first records of an input, as ``beam preview`` does, and return the finished run.
+
+    ``records`` is the number of these records. All other arguments (``pipeline``, ``input``, ``output`` and so on) and
+    the errors are those of :func:`run`. The attribute ``forecast`` of the returned run is the forecast of calls, cost
+    and rows for the whole input.
+    """
+    named = {"pipeline": pipeline, "input": input, "output": output, "limit": records, "measure": True}
+    plan, summary = _execute(named | arguments)
+    total = count_records(plan.context.sources)
+    forecast = forecast_text(summary, total, plan.stages, plan.settings, fullest_run_beside(plan))
+    return PreviewedRun(**vars(open_run(output)), forecast=forecast)
+
+
+def _execute(given: dict[str, Any]) -> tuple[Plan, RunSummary]:
+    """Execute a run with these arguments of :func:`run`, by name. Return its plan and its summary.
+
+    Raises the errors of :func:`run`.
+    """
     known = [field.name for field in fields(RunArguments)]
-    if unknown := next((name for name in arguments if name not in known), ""):
+    if unknown := next((name for name in given if name not in known), ""):
         raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
-    if isinstance(pipeline, Recipe):
+    if isinstance(recipe := given["pipeline"], Recipe):
         raise UserError(
-            f"run() cannot use the value of the recipe {pipeline.name!r}, because workers import the recipe: save "
+            f"run() cannot use the value of the recipe {recipe.name!r}, because workers import the recipe: save "
             "it as RECIPE in a .py file, and pass the path of this file"
         )
-    given: dict[str, Any] = {"pipeline": pipeline, "input": input, "output": output, **arguments}
     given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     check_arguments("run", RunArguments, given)
     try:
         with without_beam_logs():
-            execute(make_plan(RunArguments(**given)))
+            plan = make_plan(RunArguments(**given))
+            return plan, execute(plan)
     except Exception as error:
         error.args = tuple(without_beams_words(each) if isinstance(each, str) else each for each in error.args)
         if not isinstance(error, UserError) and (where := place_of(error)):
             error.add_note(where)
         raise
-    return open_run(output)
-
-
-def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
-    """Run a pipeline on the first records of an input, as ``beam preview`` does, and return the finished run.
-
-    ``records`` is the number of these records. All other arguments (``pipeline``, ``input``, ``output`` and so on) and
-    the errors are those of :func:`run`. The summary of the returned run holds the sums from which a forecast for the
-    whole input is made.
-    """
-    return run(pipeline, input, output, limit=records, measure=True, **arguments)
 
 
 def reload() -> list[str]:

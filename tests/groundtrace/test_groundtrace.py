@@ -50,6 +50,9 @@ def test_a_preview_has_the_sums_of_a_forecast(tmp_path: Path) -> None:
     opened = gt.preview("grounded_cot", str(SAMPLE), str(tmp_path / "run"), records=2)
     assert opened.summary.forecast is not None
     assert opened.summary.forecast["records"] == 2
+    lines = str(opened).splitlines()
+    assert lines[0].startswith("2 records: ") and f"report: {tmp_path}/run/report.html" in lines
+    assert opened.forecast.splitlines()[0].startswith("forecast for ") and str(opened).endswith(opened.forecast)
 
 
 def test_a_mapping_is_a_config_and_overrides(tmp_path: Path) -> None:

@@ -137,6 +137,29 @@ def test_a_damaged_config_is_named_with_its_line(run: Path, text: str, wrong: st
         read_config(run)
 
 
+@pytest.mark.parametrize(
+    ("config", "hint"),
+    [
+        (None, ""),
+        ("[trace", ""),
+        ("#" * 2**20 + "\n", ""),
+        ("difficulty = 1\n", ""),
+        (
+            "[difficulty]\nhigh = 0.8\ninclude_high = false\n",
+            ": to see traces all the same, add --set difficulty.high=1 --set difficulty.include_high=true",
+        ),
+        ("[difficulty]\nhigh = 0.8\n", ": to see traces all the same, add --set difficulty.high=1"),
+        ("[difficulty]\nhigh = 1.0\ninclude_high = true\n", ""),
+    ],
+)
+def test_the_printed_text_has_the_hints_of_the_config_that_it_finds(run: Path, config: str | None, hint: str) -> None:
+    if config is not None:
+        (run / "config.toml").write_text(config, "utf-8")
+    lines = str(open_run(run)).splitlines()
+    assert lines[0] == f"{ROWS} records: 0 sft, 0 rl, {ROWS} rejected"
+    assert f"no rows: all records were rejected, {ROWS} of {ROWS} as too_easy{hint}" in lines
+
+
 def test_a_large_config_of_a_run_is_not_read(run: Path) -> None:
     (run / "config.toml").write_bytes(b"#" * 2**20 + b"\n")
     with pytest.raises(UnsafeFile, match=r"config\.toml has more than 1048576 bytes"):

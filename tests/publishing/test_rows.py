@@ -6,6 +6,7 @@ import pickle
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,6 +123,12 @@ def test_a_record_is_found_in_each_set(run: OpenedRun) -> None:
 def test_what_is_printed_is_short(run: OpenedRun, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = f"{len(run.sft)} sft, {len(run.rl)} rl, {len(run.rejected)} rejected"
     assert repr(run) == f"<run {run.folder}: grounded_cot, {sizes}>"
+    counts, lines = run.summary.counts, str(run).splitlines()
+    assert lines[0] == f"{counts.input} records: {sizes}"
+    for reason, records in counts.by_reason.items():
+        assert any(line.startswith(f"  {reason}: {records}") for line in lines)
+    assert [line for line in lines if line.startswith("warning: ")] == [f"warning: {w}" for w in run.summary.warnings]
+    assert str(replace(run, summary=replace(run.summary, warnings=("\x1b[2J",)))).count("\nwarning: \\x1b[2J\n") == 1
     first = run.rejected[0]
     assert first.line.startswith(f"<rejected row {first.id}: ")
     assert first.line.endswith(f"(rejected: {first['reason']})>")

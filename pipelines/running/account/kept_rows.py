@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.pipelines.running.account.rejections import why_no_rows
 from groundtrace.publishing.figures import truncations
 from groundtrace.publishing.reading import InspectError, read_summary
+from groundtrace.publishing.rejections import why_no_rows
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
 from groundtrace.schemas.text import counted

@@ -15,7 +15,7 @@ import pytest
 from groundtrace import pipelines
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.pipelines.commands.cli import main, make_parser, namesakes
-from groundtrace.pipelines.commands.run import summary_text
+from groundtrace.publishing.run_text import summary_text
 from groundtrace.schemas.run_summary import BudgetFigures, Counts, RoleLedger, RunSummary, TargetFigures
 from groundtrace.schemas.usage import Usage
 

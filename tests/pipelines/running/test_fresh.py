@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from groundtrace.pipelines.commands.run import beside
 from groundtrace.pipelines.running.plan.freshness import (
     FRESH,
     FreshnessError,
@@ -19,6 +18,7 @@ from groundtrace.pipelines.running.plan.freshness import (
     fresh_since,
     is_unfinished_fresh,
 )
+from groundtrace.publishing.run_text import beside
 
 from ..far_server import asking, right, said, serving
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from groundtrace.config.settings import settings_from, to_toml
-from groundtrace.pipelines.commands.run import summary_text
 from groundtrace.pipelines.grounded_cot import Settings
-from groundtrace.pipelines.running.account.rejections import options_to_keep, why_few_rows, why_no_rows
+from groundtrace.publishing.rejections import options_to_keep, why_few_rows, why_no_rows
+from groundtrace.publishing.run_text import summary_text
 from groundtrace.schemas.loop_step import step_environment
 from groundtrace.schemas.run_summary import Counts, RunSummary
 

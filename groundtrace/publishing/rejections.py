@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from groundtrace.config.flat import flat_values
-from groundtrace.pipelines.running.account.failures import INGEST
 from groundtrace.schemas.loop_step import loop_section
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted
 
+_INGEST = "ingest"
+"""The name of the stage that reads the records of the input."""
 _SETTINGS = {
     "too_hard": {"difficulty.low": 0, "difficulty.include_low": True},
     "too_easy": {"difficulty.high": 1, "difficulty.include_high": True},
@@ -57,7 +58,7 @@ def why_few_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
     holds the run's counts of records, rows and rejections, and ``config`` is its complete config.
     """
     counts = summary.counts
-    usable = counts.input - sum(counts.rejected.get(INGEST, {}).values())
+    usable = counts.input - sum(counts.rejected.get(_INGEST, {}).values())
     for reasons in counts.rejected.values():
         for reason, records in reasons.items():
             options = options_to_keep(reason, config)
