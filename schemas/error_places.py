@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from groundtrace.schemas.errors import RecordNote, causes
+from groundtrace.schemas.errors import RecordNote, ResponseNote, causes
 from groundtrace.schemas.text import printable
 
 _OURS = ("groundtrace", "pipelines", "stages", "schemas", "prompts", "data_cards")
@@ -21,12 +21,15 @@ In a wheel, the folder ``groundtrace`` contains the other folders.
 
 
 def place_of(error: BaseException) -> str:
-    """Return the place in a user's own code at which an error was raised, and the record, as far as they are known.
+    """Return the place in a user's own code at which an error was raised, the record, and the start of the response
+    that a scorer read, as far as they are known.
 
-    For example, the result is "in parts.py, line 9, for the record q1", or "".
+    For example, the result is "in parts.py, line 9, for the record q1, for the response '<think>It…'", or "".
     """
     place = place_in_own_code(error)
-    return ", ".join([f"in {place}"] * bool(place) + [f"for the record {each}" for each in _records(error)])
+    parts = [f"in {place}"] * bool(place)
+    parts += [f"for the record {printable(each)[:80]}" for each in _notes(error, RecordNote)]
+    return ", ".join([*parts, *(f"for the response {each!r}" for each in _notes(error, ResponseNote))])
 
 
 def hint_of(error: BaseException) -> str:
@@ -66,10 +69,10 @@ def _other_folders() -> list[Path]:
     return [Path(folder).resolve() for folder in folders]
 
 
-def _records(error: BaseException) -> list[str]:
-    """Return a list with the id of the record at which a stage failed; an empty list if the id is not known."""
+def _notes(error: BaseException, kind: type[str]) -> list[str]:
+    """Return a list with the first note of this kind on an error or its causes; an empty list if there is none."""
     notes = (note for each in _from_the_root(error) for note in getattr(each, "__notes__", ()))
-    return [printable(note)[:80] for note in notes if isinstance(note, RecordNote)][:1]
+    return [note for note in notes if isinstance(note, kind)][:1]
 
 
 def _from_the_root(error: BaseException) -> Iterator[BaseException]:

@@ -24,6 +24,14 @@ class RecordNote(str):
     """
 
 
+class ResponseNote(str):
+    """Holds the start of the response that a scorer read when it failed, on one line, as a note on the error."""
+
+
+_RESPONSE_CHARS = 60
+"""The maximum length of the start of a response in a note on an error."""
+
+
 @contextmanager
 def naming_record(record_id: str) -> Iterator[None]:
     """Add the id of the record to an error that is raised in the ``with`` block."""
@@ -31,6 +39,18 @@ def naming_record(record_id: str) -> Iterator[None]:
         yield
     except Exception as error:
         error.add_note(RecordNote(record_id))
+        raise
+
+
+@contextmanager
+def naming_response(text: str) -> Iterator[None]:
+    """Add the start of the response ``text`` to an error that is raised in the ``with`` block."""
+    try:
+        yield
+    except Exception as error:
+        line = " ".join(text.split())
+        is_long = len(line) > _RESPONSE_CHARS
+        error.add_note(ResponseNote(f"{line[: _RESPONSE_CHARS - 1]}…" if is_long else line))
         raise
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from groundtrace.config.errors import ConfigError
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
+from groundtrace.schemas.errors import naming_response
 from groundtrace.schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
@@ -68,10 +69,13 @@ class Scorer:
         of the verdict is not valid. A wrong name would change the term of another scorer, and a wrong value would move
         the score out of its range.
         """
-        scored = self.score(case) if self.arguments is None else self.score(case, self.arguments)
-        if not inspect.isawaitable(scored):
-            raise ValueError(f"the function of the scorer {self.name} is not asynchronous: define it with `async def`")
-        verdict = await scored
+        with naming_response(case.text):
+            scored = self.score(case) if self.arguments is None else self.score(case, self.arguments)
+            if not inspect.isawaitable(scored):
+                raise ValueError(
+                    f"the function of the scorer {self.name} is not asynchronous: define it with `async def`"
+                )
+            verdict = await scored
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
             raise ValueError(
                 f"the scorer {self.name} of the module {self.score.__module__} returned {verdict!r:.200}: return a "

@@ -22,7 +22,7 @@ from groundtrace.config.settings import load_config, to_toml
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.settings import CONFIGS, bundled_name, config_file
 from groundtrace.schemas.error_places import hint_of
-from groundtrace.schemas.errors import RecordNote, UserError
+from groundtrace.schemas.errors import RecordNote, ResponseNote, UserError
 from groundtrace.schemas.loop_step import loop_section
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
@@ -165,7 +165,7 @@ def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str
     own message. ``parsed`` holds the command's arguments. The hint is added only if the command is a training (``sft``
     or ``grpo``, without ``--estimate``).
     """
-    notes = (note for note in getattr(error, "__notes__", ()) if not isinstance(note, RecordNote))
+    notes = (note for note in getattr(error, "__notes__", ()) if not isinstance(note, RecordNote | ResponseNote))
     parts = [message or str(error) or "interrupted", *notes]
     if parsed.command in ("sft", "grpo") and not parsed.estimate:
         found = checkpoints(parsed.output / FOLDER)

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from groundtrace.rewards.case import Case
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.schemas.records import Verdict
 
-CASE = cast("Case", None)
+CASE = cast("Case", SimpleNamespace(text="<answer>1</answer>"))
 
 
 def scorer_of(returned: Any) -> Scorer:

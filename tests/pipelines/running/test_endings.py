@@ -1,10 +1,16 @@
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from groundtrace.pipelines.running.endings import ConservationError, RunNote, RunPaused, ending_of, line_of
+from groundtrace.rewards.case import Case, case_of
+from groundtrace.rewards.locating import ObjectMasks
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.error_places import place_of
 from groundtrace.schemas.errors import RecordNote, UserError, naming_record
 from groundtrace.schemas.loop_step import step_environment
+from groundtrace.schemas.records import Question, Trace, Verdict
 
 
 def through_beam(error: Exception) -> Exception:
@@ -161,6 +167,17 @@ def test_a_defect_without_a_traceback_has_the_record_alone() -> None:
     error = ValueError("2")
     error.add_note(RecordNote("q1"))
     assert ending_of(error).line == "ValueError: 2 (for the record q1; --verbose shows more)"
+
+
+def test_a_scorer_that_raises_names_the_start_of_the_response() -> None:
+    async def fail(case: Case) -> Verdict:
+        raise KeyError(len(case.text))
+
+    text = "<think>\nIt is\x1b so." + "o" * 60 + "</think>"
+    case = case_of(Trace(0, text, "1", (), ()), ObjectMasks(Question("q", "", "", (), "?", "1", "numeric"), None, None))
+    error = raised(lambda: asyncio.run(Scorer("own", "always", fail).verdict(case)))
+    said = rf"for the response '<think> It is\x1b so.{'o' * 41}…'"
+    assert place_of(error) == f"in {__file__}, line {fail.__code__.co_firstlineno + 1}, {said}"
 
 
 def test_the_place_is_that_of_the_error_in_the_message() -> None:
