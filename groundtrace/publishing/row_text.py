@@ -34,33 +34,35 @@ class _BestTrace:
     count: int = 1
 
 
-def row_text(name: str, values: Mapping[str, Any], run: str) -> str:
+def row_text(name: str, values: Mapping[str, Any], run: str, max_lines: int | None = MAX_LINES) -> str:
     """Return a row as text of several lines. Characters that are not printable become escapes.
 
     ``name`` is the name of the row's set (sft, rl or rejected), ``values`` holds the row's values by column, and
-    ``run`` is the name of the run folder.
+    ``run`` is the name of the run folder. ``max_lines`` is the maximum number of lines of each text, such as the trace;
+    None for whole texts.
     """
     lines = [f"<{name} row {values.get('id')} of {run}>"]
-    lines += _cut("question", values.get("question") or "no question")
+    lines += _cut("question", values.get("question") or "no question", max_lines)
     if values.get("choices"):
-        lines += _cut("choices", "; ".join(map(str, values["choices"])))
+        lines += _cut("choices", "; ".join(map(str, values["choices"])), max_lines)
     kind = f" ({values['answer_type']})" if values.get("answer_type") else ""
-    lines += _cut("gold answer", f"{values.get('answer') or 'none'}{kind}")
+    lines += _cut("gold answer", f"{values.get('answer') or 'none'}{kind}", max_lines)
     if name == "rejected":
         ended = (values.get(column) for column in ("stage", "reason", "detail"))
-        lines += _cut("rejected", ": ".join(str(part) for part in ended if part))
+        lines += _cut("rejected", ": ".join(str(part) for part in ended if part), max_lines)
     if attempts := values.get("attempts"):
         graded = Counter(each["correct"] for each in attempts)
         kinds = ((True, "right"), (False, "wrong"), (None, "unscored"))
-        lines += _cut("attempts", ", ".join(f"{graded[kind]} {word}" for kind, word in kinds if graded[kind]))
+        ends = ", ".join(f"{graded[kind]} {word}" for kind, word in kinds if graded[kind])
+        lines += _cut("attempts", ends, max_lines)
     for column, text in added_texts(values):
         first, *more = textwrap.wrap(f"{column}: {text}", WIDTH - 2) or [f"{column}:"]
-        lines.append(f"{first} …" if more else first)
+        lines += [first, *(f"  {line}" for line in more)] if max_lines is None else [f"{first} …" if more else first]
     best = _best_trace(values)
     if best is not None:
         verdicts = [_verdict(each) for each in best.verdicts if each and each.get("name")]
-        lines += _cut(_title(best), ", ".join(verdicts) or "not verified")
-        lines += [f"  {line}" for line in _first_lines(best.text, WIDTH - 2)]
+        lines += _cut(_title(best), ", ".join(verdicts) or "not verified", max_lines)
+        lines += [f"  {line}" for line in _first_lines(best.text, WIDTH - 2, max_lines)]
     return "\n".join(map(printable, lines))
 
 
@@ -112,20 +114,22 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
     return f"{verdict['name']} {verdict['value']:.3g}"
 
 
-def _cut(title: str, text: str) -> list[str]:
-    """Return the first :data:`MAX_LINES` lines of ``title: text``, and a last line with the number of lines left out.
+def _cut(title: str, text: str, max_lines: int | None) -> list[str]:
+    """Return the first ``max_lines`` lines of ``title: text``, and a last line with the number of lines left out.
 
-    A line has at most :data:`WIDTH` characters. All lines but the first are indented.
+    If ``max_lines`` is None, all lines are returned. A line has at most :data:`WIDTH` characters. All lines but the
+    first are indented.
     """
-    first, *more = _first_lines(f"{title}: {text}", WIDTH - 2)
+    first, *more = _first_lines(f"{title}: {text}", WIDTH - 2, max_lines)
     return [first, *(f"  {line}" for line in more)]
 
 
-def _first_lines(text: str, width: int) -> list[str]:
-    """Return the first :data:`MAX_LINES` lines of a text, and a line with the number of lines that are left out.
+def _first_lines(text: str, width: int, max_lines: int | None) -> list[str]:
+    """Return the first ``max_lines`` lines of a text, and a line with the number of lines that are left out.
 
-    A line is broken between words if it has more than ``width`` characters.
+    If ``max_lines`` is None, all lines are returned. A line is broken between words if it has more than ``width``
+    characters.
     """
     lines = [part for line in text.splitlines() for part in textwrap.wrap(line, width, break_on_hyphens=False)]
-    left = len(lines) - MAX_LINES
-    return lines if left <= 0 else [*lines[:MAX_LINES], f"… and {counted(left, 'more line')}"]
+    left = 0 if max_lines is None else len(lines) - max_lines
+    return lines if left <= 0 else [*lines[:max_lines], f"… and {counted(left, 'more line')}"]

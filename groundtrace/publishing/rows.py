@@ -62,9 +62,12 @@ class Row:
         """Return the names of the row's columns."""
         return self.values.keys()
 
-    def show(self) -> None:
-        """Show the row: in a notebook with its images, elsewhere as text."""
-        _show(self)
+    def show(self, whole: bool = False) -> None:
+        """Show the row: in a notebook with its images, elsewhere as text.
+
+        Long texts are cut in a terminal, such as a trace of more than six lines; ``whole=True`` shows them whole.
+        """
+        _show(self, row_text(self.set, self.values, self.folder.name, None) if whole else None)
 
     def __repr__(self) -> str:
         """Return lines of text: question, answer, the reason of a rejection, the added columns, and the best trace with
@@ -258,10 +261,10 @@ def _framed(rows: Sequence[Row], total: int) -> str:
     return framed(page, HEIGHT_PX)
 
 
-def _show(shown: Row | Rows) -> None:
-    """Display a row or rows in a notebook; print them elsewhere."""
+def _show(shown: Row | Rows, text: str | None = None) -> None:
+    """Display a row or rows in a notebook; print them elsewhere. ``text`` is printed instead, if it is not None."""
     ipython = sys.modules.get("IPython")  # a notebook has imported it
     if ipython is None or ipython.get_ipython() is None:
-        print(shown)
+        print(shown if text is None else text)
     else:
         ipython.display.display(shown)

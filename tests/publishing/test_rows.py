@@ -198,3 +198,14 @@ def test_a_column_is_no_attribute(run: OpenedRun) -> None:
     with pytest.raises(AttributeError, match=r"^the row has no attribute 'nope'$"):
         _ = row.nope
     assert copy.copy(row) == row == pickle.loads(pickle.dumps(row))
+
+
+def test_a_row_is_shown_whole(run: OpenedRun, capsys: pytest.CaptureFixture[str]) -> None:
+    row = run.sft[0]
+    said = [{"role": "assistant", "content": "\n".join(f"line {number}" for number in range(20))}]
+    long = replace(row, values={**row.values, "messages": said})
+    long.show()
+    assert "… and 14 more lines" in capsys.readouterr().out
+    long.show(whole=True)
+    shown = capsys.readouterr().out
+    assert shown.endswith("  line 19\n") and "more line" not in shown

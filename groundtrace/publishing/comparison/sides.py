@@ -313,7 +313,8 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
     """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
-    more = f"and {counted(left, 'further id')}: --all lists them, and --ids FILE writes them" if left else ""
+    advice = "beam diff --all lists them, and --ids FILE writes them; in Python, gt.diff(…, limit=None) lists them"
+    more = f"and {counted(left, 'further id')}: {advice}" if left else ""
     note = "Why is the detail of the rejection in B, or else in A."
     return Section("ids", "the ids", note, ("id", "in A", "in B", "why"), rows, more)
 

@@ -35,4 +35,5 @@ def print_comparison(console: Console, found: Comparison) -> None:
             if line:
                 console.print(Text(printable(line), style="" if line is section.more else "dim"), soft_wrap=True)
     if is_cut:
-        console.print(Text("\nlong values are cut: --ids FILE writes the ids with whole details"), soft_wrap=True)
+        advice = "beam diff --ids FILE writes the ids with whole details; in Python, the comparison's moved has them"
+        console.print(Text(f"\nlong values are cut: {advice}"), soft_wrap=True)
