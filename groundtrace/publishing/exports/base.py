@@ -163,6 +163,7 @@ class ExportFormat:
             of the pipeline) added for other purposes than training.
         takes_tools: whether the format can write the code of trajectories (traces in several turns with code) as tool
             calls (:data:`TOOLS`).
+        drops_added: the training sets (sft, rl) whose files have no place for columns that stages or the input added.
     """
 
     name: str
@@ -174,6 +175,7 @@ class ExportFormat:
     unread: tuple[str, ...] = NOT_EXPORTED
     is_for_training: bool = True
     takes_tools: bool = False
+    drops_added: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ExportError if the mapping ``open`` is empty, or has a key other than sft and rl.

@@ -141,5 +141,6 @@ DPO = ExportFormat(
     name="dpo",
     does="pairs of the kept trace and a worse one of the same question, for TRL's DPOTrainer",
     open={"sft": open_sft},
+    drops_added=("sft",),
     check=check,
 )

@@ -35,5 +35,6 @@ EASYR1 = ExportFormat(
     name="easyr1",
     does="Parquet for EasyR1, whose answer is the reference that its reward function is given",
     open={"rl": open_rl},
+    drops_added=("rl",),
     beside=reward_client,
 )

@@ -28,7 +28,7 @@ from groundtrace.publishing.exports.tools import sandbox_limits
 from groundtrace.publishing.exports.writers import IMAGES
 from groundtrace.publishing.reading import columns_of, read_summary
 from groundtrace.publishing.view.reviews import flags_of
-from groundtrace.schemas.arrow import added_columns
+from groundtrace.schemas.arrow import EARLIER, added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from groundtrace.schemas.run_summary import RunSummary
 
@@ -76,12 +76,14 @@ class ExportResult:
 
     ``folder`` is the output folder. ``files`` holds the names of its files and, if there are images as files, the name
     of their folder, "images/". ``counts`` holds the numbers of written and left-out rows of each training set (sft,
-    rl).
+    rl). ``unwritten`` holds the names of the columns that the user's own stages or ``[input] keep`` added to these
+    sets, but for which the format has no place.
     """
 
     folder: Path
     files: tuple[str, ...]
     counts: Mapping[str, SideCounts]
+    unwritten: tuple[str, ...] = ()
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
@@ -113,7 +115,14 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, arguments, summary, target, counts)
-    return ExportResult(arguments.output, files, counts)
+    unwritten = [name for side in form.drops_added if side in counts for name in _own_columns(arguments.run, side)]
+    return ExportResult(arguments.output, files, counts, tuple(dict.fromkeys(unwritten)))
+
+
+def _own_columns(run: Path, side: str) -> list[str]:
+    """Return the names of the columns that the user's own stages or ``[input] keep`` added to a set for training."""
+    added = added_columns(columns_of(run, side))
+    return [column.name for column in added if column.for_training and column.name not in EARLIER]
 
 
 def _with_sides(form: ExportFormat, only: str) -> ExportFormat:

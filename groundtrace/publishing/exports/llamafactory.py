@@ -64,5 +64,6 @@ LLAMAFACTORY = ExportFormat(
     name="llamafactory",
     does="conversations for LLaMA-Factory's SFT, with dataset_info.json",
     open={"sft": open_sft},
+    drops_added=("sft",),
     takes_tools=True,
 )

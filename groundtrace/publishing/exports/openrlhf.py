@@ -39,6 +39,7 @@ OPENRLHF = ExportFormat(
     name="openrlhf",
     does="prompts for OpenRLHF, whose label is the reference that its remote reward is sent",
     open={"rl": open_rl},
+    drops_added=("rl",),
     beside=reward_client,
     check=whole_groups_only("OpenRLHF"),
 )

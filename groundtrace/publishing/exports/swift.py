@@ -85,6 +85,7 @@ SWIFT = ExportFormat(
     name="swift",
     does="Parquet for ms-swift's SFT and GRPO",
     open={"sft": open_sft, "rl": open_rl},
+    drops_added=("sft", "rl"),
     beside=reward_client,
     takes_tools=True,
 )

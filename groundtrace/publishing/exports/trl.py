@@ -136,6 +136,7 @@ TRL = ExportFormat(
     name="trl",
     does="prompts and completions for TRL's SFTTrainer, and prompts with a reference for its GRPOTrainer",
     open={"sft": open_sft, "rl": open_rl},
+    drops_added=("sft", "rl"),
     beside=reward_client,
     takes_tools=True,
 )

@@ -166,6 +166,7 @@ VERL = ExportFormat(
     name="verl",
     does="Parquet for verl's RLHFDataset, with all that a verifier needs in extra_info, and for its SFT trainer",
     open={"sft": open_sft, "rl": open_rl},
+    drops_added=("sft",),
     beside=reward_client,
     takes_tools=True,
 )

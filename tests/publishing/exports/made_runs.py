@@ -14,9 +14,10 @@ from PIL import Image
 from groundtrace.grading.question_text import CODE, INSTRUCTIONS
 from groundtrace.grading.responses.turns import Turn, as_tags, conversation
 from groundtrace.publishing.exports.export import ExportArguments, ExportResult, export_run
-from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, rl_schema, sft_schema
+from groundtrace.schemas.columns import Column
 from groundtrace.schemas.run_summary import Counts, RunSummary
-from tests.added import ADDED, WHOLE_RL
+from tests.added import ADDED
 
 ROOT = Path(__file__).resolve().parents[3]
 POINT = '<points x1="{x}" y1="{y}" alt="cup">cup</points>'
@@ -108,11 +109,13 @@ def make_run(
     counts: tuple[int, int] | None = None,
     shards: int = 1,
     other_traces: bool = False,
+    added: Sequence[Column[Any]] = (),
 ) -> Path:
-    """A run folder of these rows; ``counts`` are those of its ``run.json`` where they are to differ."""
+    """A run folder of these rows; ``counts`` are those of its ``run.json`` where they are to differ, and ``added`` are
+    columns of stages of a user."""
     rows: list[tuple[str, Sequence[Mapping], pa.Schema]] = [
-        ("sft", sft, sft_schema(ADDED, other_traces)),
-        ("rl", rl, WHOLE_RL),
+        ("sft", sft, sft_schema((*ADDED, *added), other_traces)),
+        ("rl", rl, rl_schema((*ADDED, *added))),
         ("rejected", (), REJECTED_SCHEMA),
     ]
     for side, held, schema in rows:

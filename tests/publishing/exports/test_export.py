@@ -19,6 +19,7 @@ from groundtrace.publishing.exports.registry import FORMATS, export_format
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.rewards import groundtrace_client
 from groundtrace.publishing.view.reviews import Mark, Reviews, text_digest
+from groundtrace.schemas.columns import Column
 from groundtrace.schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace
 
@@ -442,3 +443,26 @@ def test_other_traces_are_looked_at_for_tags_too(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [plain], other_traces=True)
     with pytest.raises(ExportError, match="the sft rows contain or request coordinates"):
         exported(run, "dpo", tmp_path / "out", "")
+
+
+@pytest.mark.parametrize(
+    ("form", "rows", "is_written"),
+    [
+        ("trl", {"sft": [sft(n_words=4)], "rl": [rl(n_words=4)]}, False),
+        ("verl", {"sft": [sft(n_words=4)], "rl": [rl(n_words=4)]}, False),  # in extra_info of the RL rows only
+        ("verl", {"rl": [rl(n_words=4)]}, True),
+        ("easyr1", {"rl": [rl(n_words=4)]}, False),
+        ("jsonl", {"sft": [sft(n_words=4)], "rl": [rl(n_words=4)]}, True),
+        ("webdataset", {"sft": [sft(n_words=4)], "rl": [rl(n_words=4)]}, True),
+    ],
+)
+def test_columns_of_a_user_that_are_not_written_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, rows: dict[str, list[dict]], is_written: bool
+) -> None:
+    words = Column[int]("n_words", pa.int32(), "how many words the question has")
+    hidden = Column[int]("n_tries", pa.int32(), "how many tries", for_training=False)
+    run = make_run(tmp_path / "run", **rows, added=(words, hidden))
+    words_of_command = ["export", str(run), "--format", form, "--family", "plain", "--output", str(tmp_path / "out")]
+    assert cli.main(words_of_command) == 0
+    line = "not written, because the format has no place for them: n_words"
+    assert (line in capsys.readouterr().out.splitlines()) == (not is_written)
