@@ -303,3 +303,15 @@ def test_looking_into_a_run_needs_no_beam() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.usefixtures("own_modules")
+@pytest.mark.parametrize(("name", "is_warned"), [("grounded_cot", True), ("own_cot", False)])
+def test_a_copy_with_the_name_of_a_bundled_recipe_is_warned_of(name: str, is_warned: bool, tmp_path: Path) -> None:
+    copy = Path(grounded_cot.__file__).read_text().replace('name="grounded_cot"', f'name="{name}"')
+    (tmp_path / "copied_cot.py").write_text(copy)
+    opened = gt.run(
+        tmp_path / "copied_cot.py", str(SAMPLE), str(tmp_path / "run"), limit=1, overrides={"max_failed": 1.0}
+    )
+    said = "warning: The recipe of these rows is the file copied_cot.py, but each row names it grounded_cot, as if"
+    assert any(line.startswith(said) for line in str(opened).splitlines()) == is_warned

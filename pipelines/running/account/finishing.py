@@ -18,6 +18,7 @@ from groundtrace.pipelines.running.account.failures import (
 )
 from groundtrace.pipelines.running.account.kept_rows import check_kept
 from groundtrace.pipelines.running.plan.freshness import end_fresh
+from groundtrace.pipelines.running.plan.loading import bundled_names, is_bundled
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
@@ -45,7 +46,10 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     kept = {name: stage.kept for name, stage in summary.stages.items()}
     missing = [missing_stratum(rubrics)] if rubrics else []
     conflicts = [conflicting_answers(staging.glob(f"{name}/*.parquet")) for name in TRAINING_SETS]
-    warnings = (*filter(None, [*missing, *conflicts]), *plan.stages.unchecked(plan.settings, plan.models, kept))
+    warnings = (
+        *filter(None, [*missing, *conflicts, taken_name(plan)]),
+        *plan.stages.unchecked(plan.settings, plan.models, kept),
+    )
     if floors := _named_floors(plan.settings):
         with open_tables(staging, summary) as tables:
             warnings += idle_floors(tables, summary, floors)
@@ -77,3 +81,14 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
 def _named_floors(settings: Any) -> Collection[str]:
     """Return the names of the scorers whose minimums ``verify.floors`` of a config sets; () if there is no such key."""
     return getattr(getattr(settings, "verify", None), "floors", ())
+
+
+def taken_name(plan: Plan) -> str:
+    """Return a warning if the recipe is a file of the user, but has the name of a bundled recipe; else ""."""
+    name = plan.recipe.name
+    if name not in bundled_names() or is_bundled(plan.recipe_file):
+        return ""
+    return (
+        f"The recipe of these rows is the file {plan.recipe_file.name}, but each row names it {name}, as if the "
+        "bundled recipe had made the row: give the recipe another name."
+    )
