@@ -209,9 +209,9 @@ class RunSummary:
         ledger: the usage (requests, tokens, costs) of the calls, by role.
         finished, wall_s: the time at which the run ended, and its duration in seconds.
         revision, config_sha256: the commit of the code, and the hash of the config.
-        changed: the settings of the stages that differ from the recipe's defaults. It maps each dotted key, such as
-            ``verify.min_score``, to the texts ``value`` and ``default``. None if an earlier version of the code wrote
-            ``run.json``.
+        changed: the settings of the stages that differ from the recipe's defaults, and all settings of the user's own
+            stages. It maps each dotted key, such as ``verify.min_score``, to the texts ``value`` and ``default``. None
+            if an earlier version of the code wrote ``run.json``.
         self_judged: whether the judge used the same endpoint (model server) as the teacher.
         self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
         target: the result of a run that ends when it has a given number of SFT rows; None for other runs.

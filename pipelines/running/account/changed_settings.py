@@ -16,7 +16,8 @@ from groundtrace.publishing.card import public_name
 def changed_settings(settings: RunSettings) -> dict[str, dict[str, str]] | None:
     """Return the settings of the stages that differ from the defaults of the recipe; None if it has no defaults.
 
-    A recipe has no defaults if a setting must be set.
+    A recipe has no defaults if a setting must be set. All settings in a section whose class is not of Groundtrace are
+    in the result, because a reader of the card cannot look up their defaults.
 
     The result maps each dotted key, such as ``verify.min_score``, to a dict with the texts ``value`` and ``default``.
     Settings that every pipeline has, such as the endpoints and the input, are left out: other parts of the card
@@ -33,7 +34,15 @@ def changed_settings(settings: RunSettings) -> dict[str, dict[str, str]] | None:
     )
     keys = dict.fromkeys((*values, *defaults))
     pairs = {key: {"value": values.get(key, "none"), "default": defaults.get(key, "none")} for key in keys}
-    return {key: pair for key, pair in pairs.items() if pair["value"] != pair["default"]}
+    others = [name for name in own if _is_of_user(getattr(settings, name))]
+    return {
+        key: pair for key, pair in pairs.items() if pair["value"] != pair["default"] or key.partition(".")[0] in others
+    }
+
+
+def _is_of_user(section: Any) -> bool:
+    """Return whether a section of a config is an object of a settings class from outside Groundtrace."""
+    return dataclasses.is_dataclass(section) and type(section).__module__.partition(".")[0] != "groundtrace"
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

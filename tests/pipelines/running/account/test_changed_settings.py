@@ -66,3 +66,21 @@ def test_no_path_is_shown_inside_a_list_or_as_a_key() -> None:
 def test_a_recipe_without_defaults_has_no_list() -> None:
     """The list is made at the end of a run, which must not fail because of it."""
     assert changed_settings(Required(name="mine")) is None
+
+
+@settings
+class Words:
+    """Holds the settings of a stage of a user."""
+
+    max_words: Annotated[int, "the most words"] = 24
+
+
+@settings
+class WithWords(Settings):
+    """Adds a stage of a user to a bundled recipe."""
+
+    words: Words = field(default_factory=Words)
+
+
+def test_all_settings_of_a_users_stage_are_listed() -> None:
+    assert changed_settings(WithWords()) == {"words.max_words": {"value": "24", "default": "24"}}
