@@ -87,10 +87,12 @@ def _write(folder: Path) -> None:
 
 
 def _run(line: str) -> Ran:
-    if line.startswith("python "):
+    program, *words = shlex.split(line)
+    if program in ("python", "trainer"):
+        words = ["-m", "groundtrace.trainer", *words] if program == "trainer" else words
         path = os.pathsep.join((str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])))
         done = subprocess.run(
-            [sys.executable, *shlex.split(line)[1:]],
+            [sys.executable, *words],
             capture_output=True,
             text=True,
             env=os.environ | {"PYTHONPATH": path},
@@ -98,7 +100,7 @@ def _run(line: str) -> Ran:
         return Ran(done.returncode, done.stdout, done.stderr)
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main(shlex.split(line)[1:])
+        code = main(words)
     return Ran(code, out.getvalue(), err.getvalue())
 
 
