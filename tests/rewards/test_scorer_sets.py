@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ async def _score(case: Any, bounds: Bounds) -> Verdict:
 
 BOUNDED = Scorer("bounded", "all have bounds", _score, arguments=Bounds())
 FAKE = replace(BOUNDED, name="outcome")
+CASE: Any = SimpleNamespace(text="")  # these scorers read nothing else
 
 
 def test_a_config_without_scorers_changes_nothing() -> None:
@@ -40,8 +42,8 @@ def test_arguments_replace_those_that_are_named_and_keep_the_order() -> None:
     found = configured((*TRACE_SCORERS[:1], BOUNDED, *TRACE_SCORERS[1:]), {"bounded": {"most": 9}}, "verify.scorers")
     assert [scorer.name for scorer in found] == ["outcome", "bounded", *(scorer.name for scorer in TRACE_SCORERS[1:])]
     assert found[1].arguments == Bounds(1, 9)
-    assert asyncio.run(found[1].verdict(None)).reason == "1 to 9"  # type: ignore[arg-type]
-    assert asyncio.run(BOUNDED.verdict(None)).reason == "1 to 5"  # type: ignore[arg-type]
+    assert asyncio.run(found[1].verdict(CASE)).reason == "1 to 9"
+    assert asyncio.run(BOUNDED.verdict(CASE)).reason == "1 to 5"
 
 
 def test_a_scorer_that_only_the_config_names_comes_last() -> None:

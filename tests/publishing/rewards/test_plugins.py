@@ -143,8 +143,9 @@ def test_verl_gets_the_same_names_for_every_response(write: Write) -> None:
     found = write("argos")
     references, texts = zip(*found.items, strict=True)
     scores: Any = verl.compute_score(solution_strs=texts, ground_truths=references, config=str(found.config))
+    names = ("outcome", "spatial", "format", "reasoning")
     assert {tuple(each) for each in scores} == {
-        ("score", "outcome_or_0", "outcome_scored", "spatial_or_0", "spatial_scored")
+        ("score", *(f"{name}{ending}" for name in names for ending in ("_or_0", "_scored")))
     }
     assert all(math.isfinite(value) for each in scores for value in each.values())
     wrong = next(each for each in scores if each["outcome_or_0"] == 0)
@@ -174,7 +175,7 @@ def test_trl_logs_the_verdicts_means(write: Write) -> None:
     logged: dict[str, float] = {}
     [reward] = trl.reward_funcs(str(found.config))
     reward(completions=texts, log_metric=logged.__setitem__, **{COLUMN: references})
-    assert set(logged) == {f"{COLUMN}/outcome", f"{COLUMN}/spatial"}
+    assert set(logged) == {f"{COLUMN}/{name}" for name in ("outcome", "spatial", "format")}
     assert 0 < logged[f"{COLUMN}/outcome"] < 1
 
 
