@@ -19,6 +19,10 @@ _searched: list[str] = []
 """The folders of configs that are on the import path because a module was found only there, the latest first."""
 _recipes: list[str] = []
 """The folders of the recipes of users that are on the import path, the latest first."""
+_present: list[str] = []
+"""The folder of the recipe for which the last config was read; empty if no user's recipe was imported for it."""
+_waiting: list[str] = []
+"""The folder of the recipe that was imported last, until the next config is read."""
 _current: list[str] = []
 """The current folder, if it is on the import path because a module was found only there."""
 
@@ -33,6 +37,8 @@ def search_beside(config: Path | None) -> None:
     if config is None:
         _config_folders.clear()
         _in_run.clear()
+        _present[:] = _waiting
+        _waiting.clear()
         return
     folder = config.parent.resolve()
     if any((place / name).exists() for place in (folder, *folder.parents) for name in _RUN_FILES):
@@ -48,6 +54,7 @@ def add_recipe_folder(folder: str) -> None:
     Python or the user has put on the import path, such as the folder of a script, keeps its place.
     """
     importlib.invalidate_caches()
+    _waiting[:] = [folder]
     if folder in sys.path and folder not in _recipes:
         return
     if folder in sys.path:
@@ -106,19 +113,23 @@ def folder_beside(top: str) -> str:
     return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
 
 
-def folder_of(top: str) -> str:
-    """Return the folder in which the module ``top`` would now be found; "" if it would not be found.
+def folders_of(top: str) -> tuple[str, ...]:
+    """Return the folders in which the module ``top`` would now be found; none if it would not be found.
 
-    It is searched for where :func:`extend_path` searches: on Python's own import path, in the current folder, and
-    beside the config that was read last. Folders of earlier configs are left out. In a step of ``beam loop``, the
-    folders of the configs that the user named for the step are last.
+    It is searched for where :func:`extend_path` searches: on Python's own import path, beside the recipe for which the
+    last config was read, in the current folder, and beside this config. Folders of earlier recipes and configs are left
+    out. In a step of ``beam loop``, the folders of the configs that the user named for the step are last. A package
+    without ``__init__.py`` may be in several folders. Links are followed, as in the path of an imported module.
     """
-    places = [*_own_path(), str(Path.cwd()), *map(str, (*_config_folders, *folders_beside()))]
+    own = [each for each in _own_path() if each not in _recipes]
+    places = [*own, *_present, str(Path.cwd()), *map(str, (*_config_folders, *folders_beside()))]
     spec = importlib.machinery.PathFinder.find_spec(top, places)
     if spec is None:
-        return ""
-    found = [*spec.submodule_search_locations] if spec.submodule_search_locations else [spec.origin or ""]
-    return str(Path(found[0]).parent.resolve())
+        return ()
+    if spec.origin is None:
+        return tuple(str(Path(each).resolve().parent) for each in spec.submodule_search_locations or ())
+    file = Path(spec.origin).resolve()
+    return (str(file.parents[1] if file.name == "__init__.py" else file.parent),)
 
 
 def _own_path() -> list[str]:

@@ -28,10 +28,8 @@ from typing import Any, Generic, TypeVar, cast
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.module_search import (
     extend_path,
-    folder_beside,
-    folder_of,
+    folders_of,
     forget_folders,
-    recipe_folders,
     searched_folders,
 )
 from groundtrace.schemas.user_modules import (
@@ -458,12 +456,10 @@ def check_parts(config: Mapping[str, Any]) -> None:
     for file, folder in plugin_files(config):
         check_modules(file, folder)
         top = file.relative_to(folder).parts[0].removesuffix(".py")
-        present = folder_of(top)
-        if str(folder) in recipe_folders():  # perhaps of an earlier call
-            present = folder_beside(top) or present
-        if present and present != str(folder):
+        present = folders_of(top)
+        if present and str(folder) not in present:
             raise StaleModule(
-                f"the module {top} in {present} cannot be imported, because {file}, which has the same name, was "
+                f"the module {top} in {present[0]} cannot be imported, because {file}, which has the same name, was "
                 "imported before: call gt.reload() (or start Python again) and repeat this call, or rename one of them"
             )
         if not present and str(folder) in searched_folders():

@@ -254,9 +254,11 @@ def forget_modules() -> set[str]:
         names |= {name for name, found in imported if found is not None and is_own(found, folder)}
     own = {name for name in names if _is_of_user(name)}
     # a package without __init__.py keeps the folders in which it was found first
-    own |= {top for name in own if (top := name.partition(".")[0]) in sys.modules and file_of(sys.modules[top]) is None}
+    tops = {top for name in own if (top := name.partition(".")[0]) in sys.modules and file_of(sys.modules[top]) is None}
+    own |= {top for top in tops if not any(name.startswith(f"{top}.") and _is_of_package(name) for name in sys.modules)}
     # a submodule that stays would not become an attribute of the package that is imported again
-    own |= {name for name in list(sys.modules) if any(name.startswith(f"{top}.") for top in own) and _is_python(name)}
+    below = {name for name in list(sys.modules) if any(name.startswith(f"{top}.") for top in own) and _is_python(name)}
+    own |= {name for name in below if not _is_of_package(name)}
     for name in own:
         _forget(name)
     _imports.clear()
@@ -270,6 +272,12 @@ def _is_of_user(name: str) -> bool:
     file, top = file_of(sys.modules.get(name)), name.partition(".")[0]
     is_ours = top in ("groundtrace", "__main__") or top in sys.stdlib_module_names
     return file is not None and not is_ours and not is_installed(file)
+
+
+def _is_of_package(name: str) -> bool:
+    """Return whether an imported module is one of an installed package."""
+    file = file_of(sys.modules.get(name))
+    return file is not None and is_installed(file)
 
 
 def _is_python(name: str) -> bool:

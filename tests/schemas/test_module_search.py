@@ -1,5 +1,6 @@
 """Where modules of plug-ins are found: beside the config that was read last, and never in the folder of a run."""
 
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -127,6 +128,39 @@ def test_the_folder_of_an_earlier_recipe(tmp_path: Path) -> None:
     assert {NAME, "found_recipe"} <= forget_user_code()
     assert str(tmp_path / "first") not in sys.path
     assert place_of(second) == "second"
+
+
+def test_the_module_beside_the_recipe_comes_before_that_beside_the_config(tmp_path: Path) -> None:
+    recipe = tmp_path / "first/found_recipe.py"
+    project(tmp_path / "first")
+    second = project(tmp_path / "second")
+    recipe.write_text("RECIPE = None\n")
+    adopt_file(str(recipe))
+    assert place_of(second) == "first"
+
+
+def test_a_module_that_is_a_link(tmp_path: Path) -> None:
+    config = project(tmp_path / "configs")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / f"configs/{NAME}.py").rename(tmp_path / f"lib/{NAME}.py")
+    (tmp_path / f"configs/{NAME}.py").symlink_to(tmp_path / f"lib/{NAME}.py")
+    assert place_of(config) == place_of(config) == "configs"
+
+
+def test_modules_of_installed_packages_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of a package without ``__init__.py`` that has a folder of the user's, too."""
+    installed = tmp_path / "site-packages/found_package"
+    installed.mkdir(parents=True)
+    (installed / "theirs.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    config = project(tmp_path / "mine", '[plugins]\nscorers.own = "found_package.mine:OWN"\n', "found_package.mine")
+    monkeypatch.syspath_prepend(str(tmp_path / "mine"))
+    kept = importlib.import_module("found_package.theirs")
+    assert place_of(config) == "mine"
+    assert forget_user_code() == {"found_package.mine"}
+    assert sys.modules["found_package.theirs"] is kept
+    for name in ("found_package", "found_package.theirs"):
+        del sys.modules[name]
 
 
 def test_packages_without_init_beside_two_configs(tmp_path: Path) -> None:
