@@ -7,6 +7,7 @@ With ``--gpus``, the command starts one process for each GPU. Each of these proc
 import argparse
 import contextlib
 import functools
+import os
 import signal
 import sys
 import tempfile
@@ -23,7 +24,8 @@ from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.settings import CONFIGS, bundled_name, config_file
 from groundtrace.schemas.error_places import hint_of
 from groundtrace.schemas.errors import RecordNote, ResponseNote, UserError
-from groundtrace.schemas.loop_step import loop_section
+from groundtrace.schemas.loop_step import loop_section, step_environment
+from groundtrace.schemas.module_search import config_folders
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer import ranks
@@ -137,6 +139,7 @@ def _run_ranks(parsed: argparse.Namespace) -> int:
         config.write_text(to_toml(settings), "utf-8")
         words = [parsed.command, "--config", str(config), "--data", str(data), "--output", str(parsed.output)]
         verbose = ["--verbose"] if parsed.verbose else []
+        os.environ |= step_environment(loop_section(), config_folders())  # the ranks find plug-ins beside --config
         failure = launch([*verbose, *words, "--gpus", str(parsed.gpus)], parsed.gpus, parsed.verbose)
     if failure is None:
         return 0

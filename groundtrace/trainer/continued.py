@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from groundtrace.config.flat import flat_values
+from groundtrace.config.flat import default_values, flat_values
 from groundtrace.config.settings import to_toml
 from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.toml_text import MAX_CONFIG_BYTES, read_toml
@@ -26,12 +26,13 @@ def changed_settings(output: Path, settings: TrainerSettings) -> dict[str, list[
         earlier = read_toml(read_regular(output / "config.toml", MAX_CONFIG_BYTES).decode("utf-8"))
     except (OSError, ValueError):
         return {}
-    was, now = dict(_free(earlier)), dict(_free(read_toml(to_toml(settings))))
+    was = {**default_values(TrainerSettings), **dict(flat_values(earlier))}  # an earlier version lacks new settings
+    was, now = dict(_free(was)), dict(_free(dict(flat_values(read_toml(to_toml(settings))))))
     return {key: [was.get(key), now.get(key)] for key in dict.fromkeys((*now, *was)) if was.get(key) != now.get(key)}
 
 
 def _free(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key, value in flat_values(values):
+    for key, value in values.items():
         if (key in FREE or key.partition(".")[0] in FREE) and key not in PRIVATE:
             yield key, value
 

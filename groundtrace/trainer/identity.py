@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.recipes.registry import complete_options
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.shards import Shards
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.text import printable
@@ -178,10 +178,13 @@ def _all_options(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if name.startswith(OPTIONS):
             *path, last = name.removeprefix(OPTIONS).split(".")
-            functools.reduce(lambda section, part: section.setdefault(part, {}), path, named)[last] = value
+            try:
+                functools.reduce(lambda section, part: section.setdefault(part, {}), path, named)[last] = value
+            except (AttributeError, TypeError):  # of two keys, one is the beginning of the other
+                return {}
     try:
         options = complete_options(str(values[RECIPE]), named)
-    except (KeyError, ConfigError):
+    except (KeyError, TypeError, AttributeError, UserError):
         return {}
     return dict(_leaves(options, ("reward", "options")))
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundtrace.config.errors import ConfigError
 from groundtrace.rewards.recipes.registry import complete_options
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.registry import installed_code_only
 from groundtrace.schemas.revision import own_code_in
 from groundtrace.schemas.safe_files import read_regular
 from groundtrace.schemas.text import counted
@@ -129,11 +129,15 @@ def read_evaluation(folder: str) -> Evaluation:
 def _options(reward: Mapping[str, Any]) -> Any:
     """Return all options of the recipe in ``reward``, the section of a config. A config of an earlier version lacks the
     options that keep their defaults. If the recipe cannot be loaded here, only the options in ``reward`` are returned.
+
+    Only recipes and scorers of Groundtrace and of installed packages are loaded, because somebody else may have made
+    the folder of the evaluation.
     """
     options = reward.get("options", {})
     try:
-        return complete_options(str(reward.get("recipe", "")), options)
-    except ConfigError:
+        with installed_code_only("by no comparison"):
+            return complete_options(str(reward.get("recipe", "")), options)
+    except (UserError, ValueError, TypeError, AttributeError):  # of a damaged or foreign config
         return options
 
 

@@ -144,6 +144,7 @@ def zeros(metrics: Records, validations: Records) -> list[str]:
     found = []
     for metric in (*METRICS, *_others(metrics, validations)):
         points = [*_points(metrics, metric.training), *_points(validations, metric.validation)]
+        points += [*_points(metrics, metric.blind), *_points(validations, metric.blind)] if points else []
         if points and not any(y for _, y in points):
             found.append(metric.title)
     return found

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,17 @@ def test_rewards_of_other_code_of_the_user_are_not_subtracted(tmp_path: Path) ->
     )
     for other, is_same in ((b, True), (c, False), (d, False)):
         assert (compare(read(a, other)).differences[0]["reward"] is not None) == is_same
+
+
+@pytest.mark.parametrize("toml", ['recipe = "evil:X"\n', 'recipe = "argos"\n[reward.options.scorers]\n"evil:X" = {}\n'])
+def test_no_code_is_executed_that_an_evaluation_names(
+    toml: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')\n")
+    monkeypatch.chdir(tmp_path)
+    names = [write_evaluation(tmp_path / name, right([0]), f"[reward]\n{toml}") for name in "ab"]
+    assert compare(read(*names)).differences[0]["reward"] is not None
+    assert "evil" not in sys.modules
 
 
 @pytest.mark.parametrize("run", [{"command": "grpo"}, {"ended": "Stopped: stopped by SIGINT"}, {"ended": None}])
