@@ -27,7 +27,7 @@ from groundtrace.publishing.exports.sides import SideCounts, write_side
 from groundtrace.publishing.exports.tools import sandbox_limits
 from groundtrace.publishing.exports.writers import IMAGES
 from groundtrace.publishing.reading import columns_of, read_summary
-from groundtrace.publishing.view.reviews import flags_of
+from groundtrace.publishing.view.reviews import flags_of, known_flags
 from groundtrace.schemas.arrow import EARLIER, added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from groundtrace.schemas.run_summary import RunSummary
@@ -104,7 +104,8 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
-    flags, leaves_out = flags_of(arguments.run), arguments.without_flagged
+    leaves_out = arguments.without_flagged
+    flags = flags_of(arguments.run) if leaves_out else known_flags(arguments.run)
     with _unfinished(arguments) as folder:
         counts = {
             side: write_side(arguments.run, side, form, target, folder, flags, leaves_out)

@@ -27,7 +27,7 @@ from groundtrace.publishing.publication import FlaggedRows, Publication, SourceU
 from groundtrace.publishing.reading import open_tables, read_config, read_rubrics, read_summary
 from groundtrace.publishing.view.audit_figures import AuditFigures, audit_figures
 from groundtrace.publishing.view.present_rows import present_rows
-from groundtrace.publishing.view.reviews import Mark, flags_of
+from groundtrace.publishing.view.reviews import Mark, flags_of, known_flags
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_regular
@@ -141,7 +141,8 @@ def prepare(
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: shards_of(run, name) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
-    flags, of_sets = flags_of(run), {name: shards[name] for name in sets}
+    flags = flags_of(run) if without_flagged else known_flags(run)
+    of_sets = {name: shards[name] for name in sets}
     selection = select_rows(of_sets, asked, frozenset(flags) if without_flagged else frozenset())
     if without_flagged:
         outdated = count_rows(of_sets, selection.sources, _outdated(run, summary, flags))

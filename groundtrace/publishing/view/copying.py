@@ -66,6 +66,7 @@ def export_view(
             raise InspectError(f"the folder of --export {folder} is not empty: choose a new folder")
         with _removed_if_changed(folder, made, check_runs):
             (folder / "images").mkdir()
+            rows.seen(row["id"] for row in found)  # at once, since each call reads row groups
             marks = {row["id"]: {"mark": rows.shown_mark(reviews.of(row["id"]))} for row in found}
             records = {row["id"]: _record(row, rows, images, folder) | marks[row["id"]] for row in found}
             data = json.dumps(finite({"run": about, "rows": found, "records": records}), default=str)

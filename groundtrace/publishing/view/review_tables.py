@@ -87,19 +87,22 @@ def _judgements(run: Path, summary: RunSummary) -> Iterator[Row]:
     """Yield the rows of the table ``judgements``."""
     made = {(each.id, each.trace, each.about, each.reviewer, each.sample): each for each in read_judgements(run)}
     valid = [each for each in made.values() if each.choice]
-    present = _judged_now(run, summary, valid)
+    sample = (read_sample(run) or {}).get("name")
+    present = _judged_now(run, summary, valid, sample)
     for each in valid:
         name, trace = present.get(each.id, (None, ""))
-        yield each.id, name, each.about, each.choice, each.reviewer, each.at, each.trace == trace
+        is_current = each.sample == sample and each.trace == trace
+        yield each.id, name, each.about, each.choice, each.reviewer, each.at, is_current
 
 
-def _judged_now(run: Path, summary: RunSummary, judgements: Sequence[Judgement]) -> dict[str, tuple[str, str]]:
+def _judged_now(
+    run: Path, summary: RunSummary, judgements: Sequence[Judgement], sample: Any
+) -> dict[str, tuple[str, str]]:
     """Return for each judged record its set and the SHA-256 of all that a person would judge now.
 
-    The SHA-256 is "" if no judgement of the present sample is about the record. Records that the run no longer has are
-    left out.
+    ``sample`` is the name of the present sample. The SHA-256 is "" if no judgement of it is about the record. Records
+    that the run no longer has are left out.
     """
-    sample = (read_sample(run) or {}).get("name")
     drawn = {each.id for each in judgements if each.sample == sample}
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
     try:

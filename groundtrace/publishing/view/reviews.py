@@ -7,6 +7,7 @@ shard is changed.
 """
 
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,8 @@ from typing import Any, BinaryIO
 
 from groundtrace.publishing.view.journal import locked, read_lines, write_lines
 from groundtrace.publishing.view.opened_run import file_state
-from groundtrace.schemas.text import storable, utc_now
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import say, storable, utc_now
 
 FILE = Path("reviews") / "marks.jsonl"
 CHANGED = ("flagged", "tags", "note")
@@ -49,11 +51,12 @@ class Mark:
     def is_about(self, set_name: str, trace: str) -> bool:
         """Whether the record's present row is the one on which the mark was set.
 
-        ``set_name`` is the set of the present row, and ``trace`` is the SHA-256 of its trace (:func:`seen_trace`). A
-        set or a trace that the mark does not know counts as equal to the present one: the lines of earlier versions
-        have no set, and those of flags that were set in the list have neither.
+        ``set_name`` is the set of the present row, and ``trace`` is the SHA-256 of its trace (:func:`seen_trace`). The
+        lines of earlier versions have no set, and those of flags that were set in the list have no trace either: what
+        such a mark does not know counts as equal to the present row.
         """
-        return self.set in ("", set_name) and self.trace in ("", trace)
+        is_unknown = not self.set and not self.trace
+        return self.set in ("", set_name) and (is_unknown or self.trace == trace)
 
     def outdated(self, set_name: str, trace: str) -> str:
         """Return a sentence for the reviewer if the mark was set on another version of the record's row; else "".
@@ -210,6 +213,18 @@ def flags_of(run: Path) -> dict[str, Mark]:
     be read.
     """
     return {mark.id: mark for mark in Reviews(run) if mark.flagged}
+
+
+def known_flags(run: Path) -> dict[str, Mark]:
+    """Return the result of :func:`flags_of`; nothing if the marks cannot be read, after a note on the standard error.
+
+    Use it for a hint about flags, which must not fail a command that leaves out no flagged rows.
+    """
+    try:
+        return flags_of(run)
+    except (UserError, OSError) as error:
+        say(f"note: it is unknown which rows are flagged, because {error}", file=sys.stderr)
+        return {}
 
 
 def outdated_hint(flags: int) -> str:

@@ -5,6 +5,7 @@ A mark holds the flag, the tags and the note that a person sets on a record.
 
 import asyncio
 import json
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import asdict
@@ -45,11 +46,11 @@ def state_of(address: str) -> list[tuple[str, str]]:
     """Return the (name, value) pairs in the address of a page.
 
     ``address`` is a URL, a path with a question mark, or only the part after the question mark. A question mark in this
-    part is an ordinary character.
+    part is an ordinary character. A copy of a page has this part behind a number sign.
     """
-    place, _, state = address.partition("?")
-    is_place = not place or place.startswith("/") or "://" in place
-    return parse_qsl(state if is_place else address, keep_blank_values=True)
+    if re.match(r"[a-z]+://|/|[?#]", address):
+        address = re.split(r"[?#]", address, maxsplit=1)[-1] if re.search(r"[?#]", address) else ""
+    return parse_qsl(address, keep_blank_values=True)
 
 
 class ViewServer:

@@ -389,6 +389,10 @@ def test_the_command_tells_of_flags_of_which_it_takes_no_notice(
     ]
     assert cli.main([*words, str(tmp_path / "out"), "--without-flagged"]) == 0
     assert "`beam view`" not in capsys.readouterr().out
+    (run / "reviews/marks.jsonl").write_text("text\n", "utf-8")
+    assert cli.main([*words, str(tmp_path / "out")]) == 0
+    assert "note: it is unknown which rows are flagged, because " in capsys.readouterr().err
+    assert cli.main([*words, str(tmp_path / "out"), "--without-flagged"]) == 2
 
 
 def test_the_reference_names_the_run_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands import cli
-from groundtrace.publishing.view.audit import WHOLE, open_audit
+from groundtrace.publishing.view.audit import JUDGEMENTS, WHOLE, open_audit
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import FILE, Mark, Reviews, text_digest
 from groundtrace.publishing.view.rows import ViewedRows
@@ -76,6 +76,11 @@ def test_judgements_are_a_table(run: Path, tmp_path: Path, query: Any) -> None:
     (folder / "reviews").rename(repeated / "reviews")
     found = query("SELECT id, is_current FROM judgements ORDER BY id", repeated)
     assert [tuple(row.values()) for row in found] == [("a", True), ("b", False)]
+    lines = (repeated / JUDGEMENTS).read_text("utf-8").splitlines()
+    earlier = json.dumps(json.loads(lines[1]) | {"sample": "earlier"})  # of the same trace, in a former sample
+    (repeated / JUDGEMENTS).write_text("\n".join([*lines, earlier]) + "\n", "utf-8")
+    found = query("SELECT is_current FROM judgements WHERE id = 'a' ORDER BY 1", repeated)
+    assert [row["is_current"] for row in found] == [False, True]
     sample = repeated / "reviews/audit.json"
     sample.write_text(json.dumps(json.loads(sample.read_text("utf-8")) | {"name": "another"}), "utf-8")
     assert query("SELECT DISTINCT is_current FROM judgements", repeated) == [{"is_current": False}]

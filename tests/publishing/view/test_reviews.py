@@ -156,6 +156,7 @@ def test_the_run_folder_of_the_marks_may_be_a_link(tmp_path: Path) -> None:
         (Mark("a", "t2", set="sft"), False),
         (Mark("a", "t1", set="rejected"), False),
         (Mark("a", "", set="rl"), False),
+        (Mark("a", "", set="sft"), False),  # the row had no trace
         (Mark("a", "t1"), True),
         (Mark("a", "t2"), False),
         (Mark("a"), True),

@@ -324,6 +324,8 @@ def test_a_record_has_its_neighbours_and_its_images(served: Callable[[Use], Any]
         ("?q=a/?://&set=rl", [("q", "a/?://"), ("set", "rl")]),
         ("/?set=rl&q=what?", [("set", "rl"), ("q", "what?")]),
         ("http://127.0.0.1:8600/", []),
+        ("file:///x/copy/index.html#set=rejected", [("set", "rejected")]),
+        ("set=rejected&q=http://a/b?c", [("set", "rejected"), ("q", "http://a/b?c")]),
     ],
 )
 def test_a_state_is_read_from_an_address(given: str, items: list[tuple[str, str]]) -> None:
