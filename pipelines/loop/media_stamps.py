@@ -14,6 +14,7 @@ from typing import Any
 from groundtrace.schemas.safe_files import opened_regular, read_json
 
 PIECE_BYTES = 2**20
+MAX_STAMPS_BYTES = 2**30
 STAMPS = "media.json"
 """The name of the file, in the folder of the questions, with the stamps of all local media."""
 
@@ -33,7 +34,7 @@ def changed_medium(folder: Path, root: Path) -> Path | None:
     A medium that the input does not have any more has not changed: the parts have it still. ``folder`` is that of the
     questions, and ``root`` is the folder of the input. Raises OSError or ValueError if a file cannot be read.
     """
-    stamps: Mapping[str, Any] = read_json(folder / STAMPS) if (folder / STAMPS).exists() else {}
+    stamps: Mapping[str, Any] = read_json(folder / STAMPS, MAX_STAMPS_BYTES) if (folder / STAMPS).exists() else {}
     if not isinstance(stamps, dict):
         raise ValueError(f"{folder / STAMPS} is damaged")
     for name, (size, mtime_ns, sha256) in stamps.items():

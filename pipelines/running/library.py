@@ -71,6 +71,9 @@ def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_REC
     and rows for the whole input.
     """
     named = {"pipeline": pipeline, "input": input, "output": output, "limit": records, "measure": True}
+    for name in ("limit", "measure"):
+        if name in arguments:
+            raise UserError(f"preview takes no argument {name!r}: give `records`, the number of records to read")
     plan, summary = _execute(named | arguments)
     total = count_records(plan.context.sources)
     forecast = forecast_text(summary, total, plan.stages, plan.settings, fullest_run_beside(plan))

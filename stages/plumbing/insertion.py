@@ -77,8 +77,9 @@ def inserted(pipeline: Any, stage: DraftStage, after: str) -> Iterator[None]:
     ``after`` is the name of the other stage, such as ``clean``, or its name and the name of one of its outputs, such as
     ``split.sft``. Without the name of an output, ``stage`` reads the output ``kept``.
 
-    Raises :class:`RecipeError` if the other stage lacks this output, and, at the end of the block, if no stage with
-    this name was added, or if the recipe itself has a stage with the name of ``stage``.
+    Raises :class:`RecipeError` if the recipe has several stages with the other stage's name, or if the other stage
+    lacks this output. At the end of the block, raises RecipeError if no stage with this name was added, or if the
+    recipe itself has a stage with the name of ``stage``.
     """
     name, _, output = after.partition(".")
     seen, depth, apply, own = list[str](), 0, pipeline.apply, vars(pipeline).get("apply")
@@ -94,6 +95,11 @@ def inserted(pipeline: Any, stage: DraftStage, after: str) -> Iterator[None]:
             depth -= 1
         if depth:
             return outputs
+        if transform.stage.name == name and name in seen:
+            raise RecipeError(
+                f"the stage {stage.stage.name!r} cannot be added after {name!r}, because the recipe has several such "
+                "stages: add it after another stage, or in a copy of the recipe's file"
+            )
         seen.append(transform.stage.name)
         return _Followed(outputs, stage, after, output or "kept") if transform.stage.name == name else outputs
 

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -79,8 +79,15 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
 
 
 def _named_floors(settings: Any) -> Collection[str]:
-    """Return the names of the scorers whose minimums ``verify.floors`` of a config sets; () if there is no such key."""
-    return getattr(getattr(settings, "verify", None), "floors", ())
+    """Return the names of the scorers whose minimums in ``verify.floors`` of a config differ from the defaults.
+
+    The result is empty if the config has no such key.
+    """
+    floors = getattr(getattr(settings, "verify", None), "floors", {})
+    if not isinstance(floors, Mapping):  # of a user's recipe
+        return ()
+    known = default_values(type(settings))
+    return {name for name, floor in floors.items() if known.get(f"verify.floors.{name}") != floor}
 
 
 def taken_name(plan: Plan) -> str:

@@ -29,6 +29,7 @@ from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.schemas.intervals import CONFIDENCE, wilson
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import counted
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.plumbing.stage import Stage
@@ -267,7 +268,7 @@ def expected_run(summary: RunSummary, total: int, stages: StageList, settings: A
 
 def _earlier_run(plan: Plan) -> RunSummary | None:
     for folder in (plan.folder, *plan.folder.beside(plan.input.fingerprint)):
-        with contextlib.suppress(InspectError):
+        with contextlib.suppress(InspectError, UnsafeFile):
             summary = read_summary(folder.root, checked=False)
             if _is_alike(summary, plan):
                 return summary
@@ -281,7 +282,7 @@ def fullest_run_beside(plan: Plan) -> RunSummary | None:
     """
     found = []
     for neighbour in neighbours_of(plan, fresh_since(plan.folder.root))[:MAX_NEIGHBOURS]:
-        with contextlib.suppress(InspectError):
+        with contextlib.suppress(InspectError, UnsafeFile):
             found.append(read_summary(plan.folder.root.parent / neighbour.name, checked=False))
     alike = (each for each in found if _is_alike(each, plan))
     return max(alike, key=lambda summary: summary.counts.input, default=None)

@@ -85,14 +85,18 @@ def _unread(path: Place, found: Input) -> tuple[str, ...]:
     """Return the sorted names of the files in the folder ``path`` that may hold records, but that the input lacks.
 
     Files in folders below are not listed. The result is () if ``path`` is not a folder, or if the library ``datasets``
-    reads it, because it is then unknown which files are read. ``found`` describes the input.
+    reads it, because it is then unknown which files are read. It is also () if the folder cannot be listed: the files
+    are only named in a note. ``found`` describes the input.
     """
     kind = found.sources[0].kind
-    if kind not in _ONE_KIND or not path.is_dir():
-        return ()
     ends = _RECORD_ENDS - ({".parquet"} if kind == "parquet" else set())  # a folder's Parquet files are all read
     read = {found.sources[0].place.name, METADATA_FILE}
-    return tuple(sorted(file.name for file in path.iterdir() if file.suffix in ends and file.name not in read))
+    try:
+        if kind not in _ONE_KIND or not path.is_dir():
+            return ()
+        return tuple(sorted(file.name for file in path.iterdir() if file.suffix in ends and file.name not in read))
+    except (OSError, StoreUnavailable):
+        return ()
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:

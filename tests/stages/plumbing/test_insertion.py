@@ -10,6 +10,7 @@ from groundtrace.config.errors import ConfigError
 from groundtrace.config.settings import settings, settings_from
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.dual_stream import RECIPE as DUAL_STREAM
+from groundtrace.pipelines.executable_cot import RECIPE as EXECUTABLE_COT
 from groundtrace.pipelines.grounded_cot import RECIPE as GROUNDED_COT
 from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, wire
@@ -183,6 +184,15 @@ def test_a_place_that_a_recipe_lacks(stage: type[DraftStage], after: str, messag
     with pytest.raises(RecipeError) as caught:
         wired(recipe)
     assert str(caught.value).startswith(message)
+
+
+def test_a_stage_that_a_recipe_has_several_times() -> None:
+    with pytest.raises(RecipeError) as caught:
+        wired(EXECUTABLE_COT.with_stage(Plain, after="difficulty", name="mine"))
+    assert str(caught.value) == (
+        "the stage 'plain' cannot be added after 'difficulty', because the recipe has several such stages: add it "
+        "after another stage, or in a copy of the recipe's file"
+    )
 
 
 def test_records_that_would_be_lost() -> None:
