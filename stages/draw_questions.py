@@ -143,8 +143,8 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Stage that keeps the ``target_sft`` SFT drafts (questions with their data) with the lowest id hashes, and the RL
-    drafts up to the same hash.
+    """Stage that keeps a wanted number of SFT drafts (questions with their data): the ``target_sft`` drafts whose ids
+    have the lowest hashes.
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
     collections: ``sft`` has the verified drafts that become SFT rows, and ``rl`` has the drafts that become RL rows,

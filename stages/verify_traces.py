@@ -50,8 +50,9 @@ class VerifySettings:
     kept. A scorer is code that gives one verdict. The value of a verdict is from 0 to 1. There is one exception: the
     value of ``spatial`` or ``temporal`` is negative if all points of the trace are wrong.
 
-    ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. 0 means no minimum, also for
-    a negative value. A scorer without an entry uses its own minimum. Three of the scorers are:
+    ``floors`` holds the minimum value of a verdict for each scorer, by the scorer's name. The minimum 0 means that
+    there is no minimum: a negative value of a verdict passes, too. A scorer without an entry uses its own minimum.
+    Three of the scorers are:
 
     - ``spatial`` gives the score for pointing (:mod:`groundtrace.rewards.pointing_score`). The score is 1 if each point
       is on its object and, for a question that counts objects, each of these objects has a point.

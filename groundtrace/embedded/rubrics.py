@@ -91,8 +91,9 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _AttemptEvidence:
-    """Holds an attempt (a sampled answer of the policy), and what the embedded engine itself finds in the image: the
-    shapes, and the answer."""
+    """Holds an attempt (a sampled answer of the policy), and what the embedded engine finds in the image: the shapes,
+    and the answer. The embedded engine is code that reads drawn shapes in place of a model.
+    """
 
     prompt: RenderedPrompt
     scene: Scene

@@ -119,9 +119,9 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
     """Return what the gallery of the report shows for a rejected record: its first image and its best trace, if any.
 
     ``row`` holds the columns of the record. A trace is a teacher's reasoning with its answer. ``room`` holds how many
-    images and bytes the page may still embed; this call reduces these numbers. ``store`` reads the image file. Images
-    that the code of a trajectory (a trace in several turns with code) displayed are missing, because rejected records
-    do not keep them.
+    images and bytes the page may still embed; this call reduces these numbers. ``store`` reads the image file. The
+    code of a trajectory (a trace in several turns with code) may have displayed further images. They are missing in the
+    gallery, because rejected records do not keep them.
     """
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)

@@ -150,8 +150,8 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
     """Return the integer factor by which the image is enlarged, the font size in pixels, and the captions.
 
     ``bare`` holds the captions without their labels, such as "3 (120, 45)". ``labels`` holds the label of each caption,
-    which is the name of the thing ("" if it has no label). Labels are shortened or left out so that the captions fit.
-    ``width`` and ``height`` are the size of the image in pixels.
+    which is the name of the object at the marked place ("" if it has no label). Labels are shortened or left out so
+    that the captions fit. ``width`` and ``height`` are the size of the image in pixels.
     """
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 

@@ -158,8 +158,8 @@ def _check_kept(rows: RowSettings) -> None:
         if name in FIELDS and (rows.columns.get(name, name) != name or name in rows.constants):
             source = f"the column {rows.columns[name]!r}" if name in rows.columns else f"input.constants.{name}"
             raise SplitError(
-                f"input.keep cannot keep the column {name!r}, because each record already has a field {name!r}, whose "
-                f"value comes from {source}: rename the column {name!r} of the input"
+                f"input.keep cannot keep the column {name!r}, because {source} gives the {name} of each record: rename "
+                f"the column {name!r} of the input"
             )
 
 

@@ -90,8 +90,8 @@ def _execute(given: dict[str, Any]) -> tuple[Plan, RunSummary]:
         raise UserError(f"run() has no argument {unknown!r}; use one of {', '.join(known)}{near(unknown, known)}")
     if isinstance(recipe := given["pipeline"], Recipe):
         raise UserError(
-            f"run() cannot use the value of the recipe {recipe.name!r}, because workers import the recipe: save "
-            "it as RECIPE in a .py file, and pass the path of this file"
+            f"run() cannot use the recipe {recipe.name!r} itself, because other processes must import it: save it as "
+            "RECIPE in a .py file, and pass the path of this file"
         )
     given = {name: str(value) if isinstance(value, Path) else value for name, value in given.items()}
     check_arguments("run", RunArguments, given)

@@ -291,7 +291,7 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 
 class DraftStage(beam.PTransform):
     """Base class of all stages (steps of a pipeline). A stage that runs a plain function on each draft (a question with
-    its data) is a direct subclass.
+    its data) is a direct subclass; for a stage that calls models, there is a subclass of this class.
 
     A subclass is a dataclass whose fields are its settings. It sets ``stage``, its description. Its method :meth:`work`
     returns the function, which is pickled and sent to the workers. ``routes`` has the names of further outputs; to send

@@ -94,7 +94,7 @@ def test_mistakes_are_user_errors(tmp_path: Path) -> None:
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), conf="x")
     with pytest.raises(gt.UserError, match=r"^run\(\) cannot use config = 3: its type must be str \| .*Mapping"):
         gt.run("grounded_cot", str(SAMPLE), str(tmp_path / "run"), config=3)
-    with pytest.raises(gt.UserError, match=r"the value of the recipe 'grounded_cot', because .*: save it as REC"):
+    with pytest.raises(gt.UserError, match=r"cannot use the recipe 'grounded_cot' itself, because .*: save it as"):
         gt.run(grounded_cot.RECIPE, str(SAMPLE), str(tmp_path / "run"))  # type: ignore[arg-type]
 
 

@@ -58,11 +58,11 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 
 
 def as_written(text: str, media_count: int = 1) -> str:
-    """Return a model's reply without its end tokens, and without placeholders (:func:`without_placeholders`).
+    """Return a model's reply without its end tokens, and without placeholders of images and clips, such as ``<image>``.
 
     GLM's tokens around a boxed answer in an answer section are also removed. Other special tokens stay in the text, so
-    that the later check of the form rejects the reply. ``media_count`` is the number of images and clips in the
-    message.
+    that the later check of the form rejects the reply. ``media_count``, the number of images and clips in the message,
+    decides which words replace a placeholder in a sentence (:func:`without_placeholders`).
     """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)

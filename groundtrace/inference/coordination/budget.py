@@ -104,8 +104,8 @@ class Budget:
         served in the order of their arrival.
 
         Raises BudgetUsedUp if the cost does not fit although no other request is in progress. Raises RunStopped if this
-        process cannot read the run's notes, or cannot use the file that it shares with the other processes of this
-        machine.
+        process cannot read the run's notes (files with the costs of its requests), or cannot use the file that it
+        shares with the other processes of this machine.
         """
         if not self._bounded:
             return

@@ -127,7 +127,9 @@ class UnrunPipeline(beam.Pipeline):
 
 
 class _Outline(UnrunPipeline):
-    """Records which stages are applied to this pipeline. To save time, it applies a placeholder for each of them."""
+    """Provides a Beam pipeline that is never run, and that records which stages (steps) a recipe adds to it. To save
+    time, it adds a placeholder in place of each stage.
+    """
 
     def __init__(self) -> None:
         super().__init__(["--no_pipeline_type_check"])  # a placeholder's outputs have no type
