@@ -64,7 +64,7 @@ class Share:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether the interval has the width 0, because (nearly) all rows of the share were judged."""
+        """Return whether the interval has the width 0: (nearly) all rows that decide the share were judged."""
         return self.high - self.low < 1e-9
 
 

@@ -89,10 +89,9 @@ class AuditRoutes:
         """Return the results of the audit: counts, estimates and the agreement of reviewers.
 
         The counts state how many rows of each stratum (group of rows) were judged as right, wrong or unclear. The
-        estimates are precision and recall of the run's verification, with intervals. ``exact`` states
-        why an interval has no width. ``changed`` is the number of
-        judged traces that a repeated run has changed. Until they are judged again, there are no estimates, because the
-        other judged traces are not a random sample.
+        estimates are precision and recall of the run's verification, with intervals. ``exact`` states why an interval
+        has no width. ``changed`` is the number of judged traces that a repeated run has changed. Until they are judged
+        again, there are no estimates, because the other judged traces are not a random sample.
         """
         counted, changed = self._audit.counted(), len(self._audit.changed)
         found = Estimate(None, None) if changed else await apart(lambda: estimate(counted))
