@@ -89,10 +89,12 @@ def _unread(path: Place, found: Input) -> tuple[str, ...]:
     are only named in a note. ``found`` describes the input.
     """
     kind = found.sources[0].kind
+    if kind not in _ONE_KIND:
+        return ()
     ends = _RECORD_ENDS - ({".parquet"} if kind == "parquet" else set())  # a folder's Parquet files are all read
     read = {found.sources[0].place.name, METADATA_FILE}
     try:
-        if kind not in _ONE_KIND or not path.is_dir():
+        if not path.is_dir():
             return ()
         return tuple(sorted(file.name for file in path.iterdir() if file.suffix in ends and file.name not in read))
     except (OSError, StoreUnavailable):

@@ -86,13 +86,14 @@ def test_a_folder_named_from_here_is_no_data_set_id(here: Path, monkeypatch: pyt
     assert (found.sources, found.media_root) == ((Source("datasets", str(here / "pictures")),), str(here / "pictures"))
 
 
-def test_rows_from_the_hub_name_no_file_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["org/name", "hf://org/name/rl@v1"])
+def test_rows_from_the_hub_name_no_file_here(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here)
     unknown = SimpleNamespace(features=None, info=SimpleNamespace(splits=None))
     monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: unknown)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # nobody looks whether the hub is there
-    found = find_input("org/name")
-    assert found.sources == (Source("datasets", "org/name"),)
+    found = find_input(name)
+    assert found.sources == (Source("datasets", name),)
     assert not Path(found.media_root).exists()
 
 
