@@ -22,5 +22,5 @@ class MachineSettings:
     ] = None
     server_gib: Annotated[
         Weight,
-        "the memory in GiB of each training GPU that another process uses, such as a vLLM server on the same GPU",
+        "the memory in GiB that a vLLM server uses on each training GPU; SFT without a validation uses no server",
     ] = 0.0

@@ -160,10 +160,19 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
             ("optimiser moments", _share((4 if optimiser.muon_lr > 0 else 8) * count, gpus)),
             ("reference model", _share(size_of(weights) if has_reference else 0, gpus)),
             ("weights that FSDP gathers", gathered_bytes(model) if gpus > 1 else 0),
-            ("a server on the same GPU", round(settings.machine.server_gib * GIB)),
+            ("a server on the same GPU", server_bytes(settings, is_grpo)),
             *max(update, step, rollouts, key=lambda phase: sum(size for _, size in phase)),
         )
     )
+
+
+def server_bytes(settings: TrainerSettings, is_grpo: bool) -> int:
+    """Return the memory, in bytes, that a server for sampling uses on each training GPU (``machine.server_gib``).
+
+    The result is 0 for SFT without a validation, which samples no answers. ``is_grpo`` is True for GRPO, and False for
+    SFT.
+    """
+    return round(settings.machine.server_gib * GIB) if is_grpo or settings.validation.is_on else 0
 
 
 def _share(size: int, gpus: int) -> int:

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.trainer.memory import GIB, AverageRow, Estimate, estimate, fullest_row
+from groundtrace.trainer.memory import GIB, AverageRow, Estimate, estimate, fullest_row, server_bytes
 from groundtrace.trainer.outline import outline_of
 from groundtrace.trainer.settings import TrainerSettings
 
@@ -174,7 +174,7 @@ def _changes(step: Step) -> list[list[Change]]:
         [] if model.gradient_checkpointing else [_of("model", gradient_checkpointing=True)],
         [] if model.lora_rank else [*trained, _of("model", lora_rank=RANK)],
     ]
-    if settings.machine.server_gib:
+    if server_bytes(settings, step.is_grpo):
         found.append([replace(_of("machine", server_gib=0.0), text=f"machine.server_gib=0 {_ELSEWHERE}")])
     if step.is_grpo:
         found.append([_of("environment", max_images=n) for n in _halves(settings.environment.max_images, 0)])

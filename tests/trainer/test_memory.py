@@ -29,6 +29,7 @@ from groundtrace.trainer.settings import (
     RolloutSettings,
     SftSettings,
     TrainerSettings,
+    ValidationSettings,
 )
 
 
@@ -127,11 +128,13 @@ def test_the_optimiser_needs_a_copy_if_that_is_more_than_the_activations() -> No
     assert "activations" not in found, "they are freed before the step"
 
 
-def test_a_server_on_the_same_gpu() -> None:
-    settings = replace(_made("bfloat16"), machine=MachineSettings(server_gib=1.5))
+@pytest.mark.parametrize(("is_grpo", "share", "gib"), [(True, 0, 1.5), (False, 0, 0), (False, 0.1, 1.5)])
+def test_a_server_on_the_same_gpu(is_grpo: bool, share: float, gib: float) -> None:
+    """SFT samples answers only for its validation."""
+    settings = replace(_made("bfloat16", validation={"share": share}), machine=MachineSettings(server_gib=1.5))
     for gpus in (1, 8):
-        found = dict(estimate(_model(torch.bfloat16), settings, ROWS, gpus=gpus).parts)
-        assert found["a server on the same GPU"] == 1.5 * GIB
+        found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo, gpus).parts)
+        assert found["a server on the same GPU"] == gib * GIB
 
 
 def test_the_rollouts_of_each_gpu() -> None:
@@ -158,6 +161,7 @@ def _made(dtype: str, **sections: Any) -> TrainerSettings:
         grpo=GrpoSettings(**sections.get("grpo", {})),
         rollout=RolloutSettings(**sections.get("rollout", {})),
         environment=EnvironmentSettings(**sections.get("environment", {})),
+        validation=ValidationSettings(**sections.get("validation", {})),
     )
 
 
