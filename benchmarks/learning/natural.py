@@ -3,9 +3,9 @@
     python benchmarks/learning/natural.py --seeds 0 1 2 3 4
     python benchmarks/learning/natural.py --data RECORDS --held RECORDS --image-side 128 --set batch.max_tokens=640
 
-A model is fine-tuned for some steps (200, or ``--first-steps``) on some of a run's SFT rows. It then answers each
-question of the other rows eight times. The pipeline's verifier checks every trace, and models of random weights learn
-from what is left:
+A model is fine-tuned for some steps (200, or ``--first-steps``) on some of a run's SFT rows (1,800, or
+``--first-rows``). It then answers each question of the other rows eight times. The pipeline's verifier checks every
+trace, and models of random weights learn from what is left:
 
     verified            all traces that the verifier keeps
     right answers only  all traces with the gold answer
@@ -63,6 +63,7 @@ def main() -> int:
     parser.add_argument(
         "--first-steps", type=int, default=FIRST_STEPS, help="steps of SFT of the model that writes the traces"
     )
+    parser.add_argument("--first-rows", type=int, default=FIRST_ROWS, help="SFT rows from which this model learns")
     parser.add_argument("--jobs", type=int, default=2, help="parallel trainings, each on one thread")
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", help="a setting for every trainer command"
@@ -74,7 +75,7 @@ def main() -> int:
     data = chosen.data or prepared.scenes(output, "train", 2200, prepared.TRAIN_SEED)
     held = chosen.held or prepared.scenes(output, "held", 1050, prepared.HELD_SEED)
     trainings = Trainings(output, tuple(chosen.overrides), chosen.image_side)
-    experiment = Natural(trainings, data.resolve(), held.resolve(), chosen.first_steps)
+    experiment = Natural(trainings, data.resolve(), held.resolve(), chosen.first_steps, chosen.first_rows)
     for seed in chosen.seeds:
         traces = experiment.traces(seed)
         print(f"seed {seed}: {', '.join(f'{len(of_arm(traces, arm, seed))} {arm}' for arm in ARMS[:3])}", flush=True)
@@ -99,15 +100,17 @@ def of_arm(traces: Sequence[SampledTrace], arm: str, seed: int) -> list[SampledT
 class Natural:
     """Samples the traces, and trains and examines the arms."""
 
-    def __init__(self, trainings: Trainings, data: Path, held: Path, first_steps: int = FIRST_STEPS) -> None:
+    def __init__(self, trainings: Trainings, data: Path, held: Path, first_steps: int, first_rows: int) -> None:
         """Run the pipeline over the records ``data``, if the run is missing.
 
-        ``first_steps`` is the number of steps of SFT after which the model writes the traces.
+        The model that writes the traces learns from ``first_rows`` SFT rows in ``first_steps`` steps.
         """
-        self._trainings, self._data, self._held, self._first_steps = trainings, data, held, first_steps
+        self._trainings, self._data, self._held = trainings, data, held
+        self._first_steps, self._first_rows = first_steps, first_rows
         self._run = prepared.curated(trainings.output, data)
         self._texts = texts_of(self._run)
         after = "" if first_steps == FIRST_STEPS else f"-after-{first_steps}-steps"
+        after += "" if first_rows == FIRST_ROWS else f"-on-{first_rows}-rows"
         self.results = trainings.output / f"natural-{data.name}{after}"
 
     def traces(self, seed: int) -> list[SampledTrace]:
@@ -117,7 +120,9 @@ class Natural:
         """
         ids = rows_of(self._run)["id"].to_pylist()
         random.Random(seed).shuffle(ids)
-        first, asked = ids[:FIRST_ROWS], ids[FIRST_ROWS:]
+        first, asked = ids[: self._first_rows], ids[self._first_rows :]
+        if not asked:
+            raise SystemExit(f"the run has only {len(ids)} SFT rows, and none is left to answer: lower --first-rows")
         steps = f"sft.steps={self._first_steps}"
         half = self._trainings.learnt("sft", seed, self._rows(first), self._untrained(seed), steps)
         self._trainings.train(half)
