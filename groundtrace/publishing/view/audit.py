@@ -23,7 +23,14 @@ from typing import Any
 
 from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.view.audit_estimate import KEPT, Judged
-from groundtrace.publishing.view.audit_sample import SAMPLE, draw, read_sample, size_note, strata_digest, write_sample
+from groundtrace.publishing.view.audit_sample import (
+    SAMPLE,
+    draw_ids,
+    read_sample,
+    size_note,
+    strata_digest,
+    write_sample,
+)
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.journal import append_line, read_lines
 from groundtrace.publishing.view.record import record_of
@@ -267,7 +274,7 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
         raise InspectError(f"{run} has no SFT row, so there is nothing to audit: choose a run with SFT rows")
     sample, digest = read_sample(run), strata_digest(of)
     if sample is None:
-        write_sample(run, count, draw(strata, count), digest)
+        write_sample(run, count, draw_ids(strata, count), digest)
         sample = read_sample(run)
     if sample is None:
         raise InspectError(f"{run / SAMPLE} was removed while it was read: run the command again")
@@ -289,10 +296,10 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
             "now keeps or rejects other rows: move this file away to draw a new sample, for which the judgements so "
             "far are not counted"
         )
-    if unknown := [each for each in sample["ids"] if each not in of]:
+    if sample["ids"] != draw_ids(strata, count):
         raise InspectError(
-            f"{run / SAMPLE} is damaged (the run has no verified trace of {unknown[0]!r:.200}): move it away to draw "
-            "another sample"
+            f"the ids in {run / SAMPLE} are not those that --audit {count} draws from this run, because the file was "
+            "edited: move it away to draw a new sample, for which the judgements so far are not counted"
         )
     audited = [_audited_row(each, of[each], rows, images) for each in sample["ids"]]
     note = size_note(count, len(audited), len(strata[KEPT]))

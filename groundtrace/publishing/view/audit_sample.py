@@ -50,6 +50,16 @@ def draw(strata: Mapping[str, Sequence[str]], count: int, seed: int = SEED) -> d
     return {name: generator.sample(kept if name == KEPT else rejected[name], size) for name, size in sizes.items()}
 
 
+def draw_ids(strata: Mapping[str, Sequence[str]], count: int) -> list[str]:
+    """Return the ids of the sample that :func:`draw` draws, in random order. The same arguments give the same list.
+
+    The order is random, so that a reviewer does not learn from it to which stratum (group of records) an id belongs.
+    """
+    ids = [each for ids in draw(strata, count).values() for each in ids]
+    random.Random(SEED).shuffle(ids)
+    return ids
+
+
 def strata_digest(strata: Mapping[str, str]) -> str:
     """Return a SHA-256 that identifies how the records of a run are divided into strata (groups of records).
 
@@ -93,17 +103,15 @@ def _check(found: Any) -> None:
         raise TypeError("strata_sha256")
 
 
-def write_sample(run: Path, count: int, drawn: Mapping[str, Sequence[str]], strata_sha256: str) -> None:
-    """Write the ids of a sample to the run's ``audit.json``, in random order.
+def write_sample(run: Path, count: int, ids: Sequence[str], strata_sha256: str) -> None:
+    """Write the ids of a sample to the run's ``audit.json``.
 
-    ``run`` is the run folder. ``count`` is the requested size of the sample. ``drawn`` maps each stratum (group of
-    records) to the ids that were drawn from it. ``strata_sha256`` is the digest of all strata. The file is written
-    once, before the first judgement. Raises InspectError if it cannot be written, and
-    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it or its folder is a link.
+    ``run`` is the run folder. ``count`` is the requested size of the sample, and ``ids`` are the ids that were drawn.
+    ``strata_sha256`` is the digest of all strata (groups of records). The file is written once, before the first
+    judgement. Raises InspectError if it cannot be written, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it
+    or its folder is a link.
     """
     refuse_links(run, str(SAMPLE))
-    ids = [each for ids in drawn.values() for each in ids]
-    random.Random(SEED).shuffle(ids)  # so that a reviewer does not see a stratum at once
     try:
         (run / SAMPLE).parent.mkdir(exist_ok=True)
         named = {"name": secrets.token_hex(8), "at": utc_now()}  # judgements carry the name: a clock may be set back
