@@ -26,10 +26,11 @@ def with_second(verdict: Verdict, second: Verdict) -> Verdict:
 
 
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:
-    """Return what both judges decided, as two labels: first the label of the first judge, then that of the second.
+    """Return what both judges of a response decided, as two labels: that of the first judge, then that of the second.
 
-    A label is ``yes`` for a value of at least 0.5, ``no`` for a lower value, and ``unscored`` for no value. The result
-    is None if the verdict holds no decision of a second judge (:func:`with_second`).
+    A label is ``yes`` for a value of at least 0.5, ``no`` for a lower value, and ``unscored`` for no value. ``verdict``
+    is the first judge's result. The function returns None if the verdict holds no decision of a second judge
+    (:func:`with_second`).
     """
     found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
     return (_label(verdict.value), _label(found[0][ROLE])) if found else None

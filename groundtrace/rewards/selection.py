@@ -1,12 +1,12 @@
 """Selects the scorers (checks) that run for a response, as the agentic verifier of Argos does for each sample (§3).
 
-Each scorer declares conditions on the response, the question and the run's endpoints
+Each scorer has conditions on the response, the question and the run's endpoints, i.e. model servers
 (:class:`groundtrace.rewards.scorer.Scorer`). By default, a scorer runs if all of its conditions are true. With the
 planner ``judge``, a model may leave out some of these scorers (:func:`plan_scorers`). Deviation: in the paper, a model
 always selects the scorers.
 
 The conditions are checked without a call of a model. Each condition has a text, which is the reason why a scorer does
-not run. If the condition is false, the verdict of its scorer contains this text.
+not run. If the condition is false, the verdict (result) of its scorer contains this text.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ class Choice:
         scorer: the scorer.
         chosen: whether the scorer runs.
         reason: the reason for the decision.
-        failed: True if the scorer is applicable but cannot run, for example because a model role has no endpoint. False
-            if the scorer runs, or if it is not applicable.
+        failed: True if the scorer is applicable but cannot run, for example because a model role has no endpoint (model
+            server). False if the scorer runs, or if it is not applicable.
     """
 
     scorer: Scorer
@@ -60,9 +60,9 @@ def choose(scorer: Scorer, case: Case) -> Choice:
     """Decide whether the scorer (a check) runs for this case, which is a response with its question.
 
     The scorer runs if three conditions hold: all tests in its field ``needs`` succeed, its required model roles have
-    endpoints, and all tests in its field ``means`` succeed. The result holds the decision and the reason for it. If a
-    test in ``needs`` fails, the scorer is not applicable. If the scorer is applicable, but the second or the third
-    condition does not hold, the field ``failed`` of the result is True.
+    endpoints (model servers), and all tests in its field ``means`` succeed. The result holds the decision and the
+    reason for it. If a test in ``needs`` fails, the scorer is not applicable. If the scorer is applicable, but the
+    second or the third condition does not hold, the field ``failed`` of the result is True.
     """
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:

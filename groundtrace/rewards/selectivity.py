@@ -2,10 +2,10 @@
 
 A call is one execution of code in a response. The module :mod:`groundtrace.rewards.pretence` checks whether the output
 of a call depends on the question's objects. But some outputs depend on all objects in the image. Examples are a
-histogram of the image, and the whole image inverted, turned or divided into tiles. A policy can make such a call
-without knowing which objects the question is about. So the code is also executed on two copies of the image that are
-changed only outside the question's objects. In the first copy, all other things are erased (:func:`erased_elsewhere`).
-In the second copy, a faint pattern is added (:func:`patterned_elsewhere`).
+histogram of the image, and the whole image inverted, turned or divided into tiles. A policy (the model in training) can
+make such a call without knowing which objects the question is about. So the code is also executed on two copies of the
+image that are changed only outside the question's objects. In the first copy, all other things are erased
+(:func:`erased_elsewhere`). In the second copy, a faint pattern is added (:func:`patterned_elsewhere`).
 
 Two numbers are compared. The number o measures how much the output shows the question's objects, and e measures how
 much it shows the rest of the image. Both are quotients: the change of the call's output, divided by the change of the
@@ -149,7 +149,7 @@ class VisibleChanges:
 
         Args:
             images: the question's images.
-            without: for each group of the question's objects, copies of the images without this group.
+            without: for each group of neighbouring objects of the question, copies of the images without this group.
             elsewhere: for each way of changing the images outside the objects, the changed copies.
         """
         beside = tuple(_apart(images, each) for each in elsewhere)
@@ -163,11 +163,12 @@ def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
 def selectivity(
     runs: CallOutputs, elsewhere: Sequence[Output], original: Pixels, groups: Groups, changes: VisibleChanges
 ) -> float:
-    """Return how much more the output of a call shows the question's objects than the rest of the image, from 0 to 1.
+    """Return how much more the output of code shows the question's objects than the rest of the image, from 0 to 1.
 
-    The selectivity is (o - e) / (o + e), and at least 0. Both o and e are quotients: the change of the output, divided
-    by the change of the image that caused it. For o, the objects are removed from the image. For e, the rest of the
-    image is changed; the largest quotient of all ways to change it is used. The following rules apply:
+    A call is one execution of code. Its selectivity is (o - e) / (o + e), and at least 0. Both o and e are quotients:
+    the change of the output, divided by the change of the image that caused it. For o, the objects are removed from the
+    image. For e, the rest of the image is changed; the largest quotient of all ways to change it is used. The following
+    rules apply:
 
     - If a call has text and images as output, the selectivity is computed once from the text and once from the images.
       The higher of these two numbers is used. For the text, o and e are the numbers of lines that change.

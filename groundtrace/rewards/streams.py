@@ -28,7 +28,7 @@ def streams_asked(streams: Sequence[str], only: Collection[str] = ()) -> tuple[s
     """Return the streams in which a question is asked, in the order of ``streams``.
 
     A stream is a way to ask the question: ``grounded`` (with boxes) or ``textual`` (only in words). ``streams`` holds
-    the streams of the question's row. ``only`` holds the streams that the caller wants. The result has the streams that
-    are in both; if ``only`` is empty, it has all of ``streams``.
+    the streams of the question's row. ``only`` holds the streams that the caller requests. The result has the streams
+    that are in both; if ``only`` is empty, it has all of ``streams``.
     """
     return tuple(stream for stream in streams if not only or stream in only)

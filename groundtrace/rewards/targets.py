@@ -74,7 +74,10 @@ async def targets_of(case: Case) -> Targets:
 
 
 def _none_found(entities: Sequence[str]) -> str:
-    """Return the reason why a question has no targets; ``entities`` are its phrases for objects, none of them found."""
+    """Return the reason why a question has no targets (objects to point at).
+
+    ``entities`` are the question's phrases for objects; none of these objects was found.
+    """
     if not entities:
         return "the question names no object"
     named = ", ".join(f"{entity!r:.60}" for entity in entities[:5]) + (" and more" if len(entities) > 5 else "")

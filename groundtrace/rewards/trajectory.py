@@ -88,8 +88,8 @@ class Trajectory:
         groups: the number of groups of neighbouring objects of the question, which :attr:`looked_share` needs. It is 0
             in three cases: the objects are unknown, calculation alone can answer the question, or it was not checked
             at which objects the code looked.
-        written: the turns as the policy wrote them, and for each turn the code's result as the policy received it; ()
-            if the response has only one turn.
+        written: the turns as the policy (the model in training) wrote them, and for each turn the code's result as the
+            policy received it; () if the response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]
@@ -123,13 +123,14 @@ class Trajectory:
 
     @property
     def looked_share(self) -> float:
-        """Return how well the successful calls looked at the object groups, from 0 to 1; 1 if ``groups`` is 0.
+        """Return how well the successful calls (executions of code) looked at the object groups, from 0 to 1.
 
-        A group is one or several neighbouring objects of the question. A call looked at a group if the call's output
-        depends on the group or marks the group, e.g. with a box. The selectivity of a call, from 0 to 1, is how much
-        more its output shows the question's objects than the rest of the image. The value of a group is the highest
-        selectivity of the calls that looked at the group; 0 if no call looked at it. The result is the mean of the
-        values of all groups. So a call that shows the whole image before a crop does not lower the result.
+        The result is 1 if ``groups`` is 0. A group is one or several neighbouring objects of the question. A call
+        looked at a group if the call's output depends on the group or marks the group, e.g. with a box. The selectivity
+        of a call, from 0 to 1, is how much more its output shows the question's objects than the rest of the image. The
+        value of a group is the highest selectivity of the calls that looked at the group; 0 if no call looked at it.
+        The result is the mean of the values of all groups. So a call that shows the whole image before a crop does not
+        lower the result.
         """
         best = dict[int, float]()
         for turn in self.turns:

@@ -1,7 +1,7 @@
 """Implements the agentic verifier of Argos (§3.1), which runs scorers on a response and combines their verdicts.
 
 A scorer checks one property of a response, and its result is a verdict. The content of the response and the run's
-endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`).
+endpoints (model servers) decide which scorers run (:mod:`groundtrace.rewards.selection`).
 
 If a scorer does not run, the ``reason`` of its verdict states why. The verdict has failed if the scorer is applicable
 but cannot run, for example because a model role has no endpoint. Otherwise it is "not applicable". If a scorer runs,
@@ -25,7 +25,7 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class VerifiedResponse:
-    """Holds the verdicts (results of scorers) on a response, and the score that combines them (Argos Eq. 9).
+    """Holds the verdicts (results of checks) on a response, and the score that combines them (Argos Eq. 9).
 
     ``score`` is None if the response could not be verified, for example because a model failed.
     """

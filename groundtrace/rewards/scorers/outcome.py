@@ -25,7 +25,8 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 def needs_judge(question: Question) -> bool:
     """Return whether a judge is needed to grade an answer that differs in words from the question's gold answer.
 
-    The result is True for free text. It is False if rules can grade the answer, for example a number.
+    The result is True if the gold answer is free text. It is False if rules can grade the answer, for example if the
+    gold answer is a number.
     """
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 

@@ -2,7 +2,7 @@
 
 The paper uses the probability P(answer | question, reasoning, image) of a larger model. :func:`score_reasoning` also
 uses this probability if the judge's endpoint can return the log-probabilities of a given text. Otherwise a yes/no
-question to the judge replaces the probability, and the verdict's reason mentions this.
+question to the judge replaces the probability, and the reason of the verdict (the result) mentions this.
 """
 
 import math
@@ -61,6 +61,9 @@ async def _probability(question: Question, reasoning: str, predicted: str, calle
 
     Deviation: the probability is that of the answer with its closing tag ``</answer>``. Otherwise the probability of
     the answer "2" would include the probability of all answers that begin with "2", such as "25".
+
+    ``predicted`` is the answer. ``caller`` is the object with which the model is called, and ``role`` is the role of
+    this model.
     """
     prompt = load_prompt(PROBABILITY_PROMPT).render(
         {"original": shown(question.media)}, question=question_text(question)
@@ -91,7 +94,8 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
 async def _score(case: Case) -> Verdict:
     """Return the first judge's verdict on the reasoning of a response, which ``case`` holds.
 
-    The verdict of a second judge, if the run has one, is added to the evidence.
+    If the run has a second judge, its verdict is added to the evidence (the texts that are stored with the first
+    verdict).
     """
     judged = (case.question, case.response.think, case.answer)
     verdict = await score_reasoning(*judged, case.caller)

@@ -65,9 +65,10 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """Return the score of each rubric, read from the evidence of a verdict that :func:`score_rubrics` returned.
+    """Return the score of each rubric, read from a verdict (a result) that :func:`score_rubrics` returned.
 
-    A rubric is one criterion of grading. The result is empty if the judge failed, or if there were no rubrics.
+    A rubric is one criterion of grading. The scores are in the field ``evidence`` of the verdict. The result is empty
+    if the judge failed, or if there were no rubrics.
     """
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)

@@ -21,7 +21,7 @@ paper in four ways, so that a response gets a reward only for pointing at target
   points. The first factor of its formula is Eq. 3. The value is negative if all points are wrong. If there are targets,
   a response without points has the value 0.
 - If the question has no targets and no point is wrong, the scorer is not applicable. If it is unknown whether there are
-  targets, and the response has no right and no wrong point, the verdict has failed.
+  targets, and the response has no right and no wrong point, the verdict (the result of the scorer) has failed.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class PointView:
 
     @property
     def evidence(self) -> str:
-        """Return all fields as one JSON object, which is stored in the evidence of the verdict."""
+        """Return all fields as one JSON object, which a verdict (the result of a scorer) stores as evidence."""
         return json.dumps(vars(self), ensure_ascii=False, separators=(",", ":"))
 
 
@@ -90,7 +90,7 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 
     Returns a description of the result, and the mask that contains the point (None if no mask contains it). ``number``
     is the position of the point in the response, counted from 1. ``masks`` finds the objects of a label in the
-    question's media.
+    question's images and clips.
 
     Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
     """
@@ -172,8 +172,9 @@ class _Tally:
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
         """Record the object that a point is on; ``mask`` is the object's mask. The point's label names this object.
 
-        The method first finds out whether the object is a target of the question. For this, it may call models.
-        Raises CallError if a call of a model that finds objects fails, and BadReply if its reply cannot be parsed.
+        The method first finds out whether the object is a target (an object that the question is about). For this, it
+        may call models. Raises CallError if a call of a model that finds objects fails, and BadReply if its reply
+        cannot be parsed.
         """
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
@@ -186,13 +187,17 @@ class _Tally:
 
     @property
     def found(self) -> int:
-        """Return the number of targets that are pointed at, with any label."""
+        """Return the number of targets at which the response points, with any label.
+
+        A target is an object that the question is about.
+        """
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
         """Return the numbers of right and wrong points, counted in two ways.
 
-        The two ways differ only for points whose label is too general to name the targets, such as "object".
+        The two ways differ only for points whose label is too general to name the targets (the objects that the
+        question is about), such as "object".
 
         In the first way, such a point is right if it is on a target, and wrong if it is on another object. In the
         second way, such a point is neutral. ``off`` is the number of points that are not on the object that their label
@@ -230,9 +235,10 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 def _counts_text(targets: Targets, pointed: PointCounts, off: list[str], neutral: int) -> str:
     """Return a text with the numbers of right, wrong and neutral points.
 
-    ``off`` has the fault of each point that is not on its object, and ``neutral`` is the number of points on objects
-    that are not targets. If ``targets`` holds no target, the text begins with the reason for this: then no point can be
-    right, even on an object that the question names.
+    ``pointed`` holds the numbers of right and wrong points. ``off`` has the fault of each point that is not on its
+    object, and ``neutral`` is the number of points on objects that are not targets (objects that the question is
+    about). If ``targets`` holds no target, the text begins with the reason for this: then no point can be right, even
+    on an object that the question names.
     """
     wrong = f"{counted(len(off), 'point off its object', 'points off their objects')}{_listed(off)}"
     if targets.exist is False:
@@ -249,7 +255,11 @@ def _counts_text(targets: Targets, pointed: PointCounts, off: list[str], neutral
 
 
 def _why_unscored(targets: Targets, points: int) -> str:
-    """Return the reason why none of ``points`` points is scored; all are on their objects, and there are no targets."""
+    """Return the reason why the points of a response are not scored, although all are on the objects of their labels.
+
+    The reason is that the question has no targets (objects to point at), or that this is unknown. ``points`` is the
+    number of points.
+    """
     if targets.exist is None:
         return targets.reason
     if not points:
@@ -259,14 +269,14 @@ def _why_unscored(targets: Targets, points: int) -> str:
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Return a function that checks the points of a clip, one point in each call; the scorer of clips uses it.
+    """Return a function that checks the points of a clip, one point in each call.
 
-    The function counts the targets (objects that the question is about) that have a point. It is unknown whether the
-    dog in one frame is the same dog as in another frame. So for each kind of object, the targets are counted in one
-    frame only: the frame with the largest number of targets that have a point. For example, a response points at 2 dogs
-    in one frame and at 3 dogs in another frame. Then 3 dogs are counted. Two labels are of one kind in two cases: they
-    can name the same objects ("dog" and "brown dog"), or a point with one label is on an instance (a detected object)
-    of the other label.
+    The scorer (check) of clips uses the returned function. This function counts the targets (objects that the question
+    is about) that have a point. It is unknown whether the dog in one frame is the same dog as in another frame. So for
+    each kind of object, the targets are counted in one frame only: the frame with the largest number of targets that
+    have a point. For example, a response points at 2 dogs in one frame and at 3 dogs in another frame. Then 3 dogs are
+    counted. Two labels are of one kind in two cases: they can name the same objects ("dog" and "brown dog"), or a point
+    with one label is on an instance (a detected object) of the other label.
 
     The returned function takes a point. It raises CallError if a model call fails, and BadReply if a reply cannot be
     parsed. It returns one of three values:
@@ -330,7 +340,7 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """Return whether the question can have targets (objects that it is about); if not, the scorer does not run.
+    """Return whether the question can have targets (objects that it is about); if not, points are not scored.
 
     The result is True if the response has points, or if the pointer (the model that points at objects) found an object
     of the question. Otherwise the result is True only if both conditions are met:

@@ -19,7 +19,8 @@ The paper leaves some cases open. They are decided as follows:
 - A response that states no moment scores 0 in two cases: the pointer (the model that points at objects) found an object
   in the clip, or the response has points.
 - A response with too many statements scores 0.
-- If the judge or a model that finds objects fails for one statement, the whole verdict has failed.
+- If the judge or a model that finds objects fails for one statement, the whole verdict (the result of this scorer) has
+  failed.
 - Deviation: the reward is at most the value of the points. So good descriptions cannot compensate for points that are
   not on their objects. If the question has objects to point at, a response without points has the value 0 for the
   points. So good descriptions cannot compensate for missing points either.
@@ -100,7 +101,7 @@ class ItemScore:
 
     @property
     def evidence(self) -> str:
-        """Return all fields as one JSON object, which is stored in the evidence of the verdict."""
+        """Return all fields as one JSON object, which a verdict (the result of a scorer) stores as evidence."""
         return json.dumps(vars(self), ensure_ascii=False)
 
 
@@ -242,7 +243,7 @@ class _ClipScorer:
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
-        """Return the score that the judge gives to the description of one frame (Fig. 11)."""
+        """Return the score that the judge gives to ``statement``, the description of one frame (Fig. 11)."""
         index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
@@ -251,7 +252,7 @@ class _ClipScorer:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Return the score that the judge gives to the description of a span of time (Eq. 4).
+        """Return the score that the judge gives to ``statement``, the description of a span of time (Eq. 4).
 
         The judge sees the frames of the span in order, but at most :data:`MAX_SHOWN_FRAMES` frames. If the stated span
         does not fit the clip (:func:`resolve_span`), the score is 0, and the judge is not called.
@@ -292,9 +293,10 @@ def _plain(description: str) -> str:
 
 
 async def _score(case: Case) -> Verdict:
-    """Score a response about a clip, using the frames that were sampled from the clip.
+    """Return the verdict on a response about a clip; it is checked on the frames that were sampled from the clip.
 
-    The model that wrote the response saw the same frames. A point is checked in its frame, like a point in an image.
+    ``case`` holds the response. The model that wrote the response saw the same frames. A point is checked in its frame,
+    like a point in an image.
     """
     if not parse_times(case.text):
         return Verdict(NAME, 0.0, "no moment or span of time is named")

@@ -2,7 +2,7 @@
 
 A judge answers three yes/no questions, each in a separate call. They are about logical coherence (d1), factual
 grounding (d2) and answer consistency (d3). The judge sees the image for d1 and d2, but not for d3. R_think is the mean
-of d1, d2 and d3, where yes is 1 and no is 0. If the judge fails on one of them, the verdict has failed.
+of d1, d2 and d3, where yes is 1 and no is 0. If the judge fails on one of them, the verdict (the result) has failed.
 
 :class:`ThinkingSettings` has the variants of the paper's ablations: other weights of d1, d2 and d3 (Table 8), and a
 judge that gives a number from 0 to 1 instead of yes or no (Table 7).
@@ -146,7 +146,7 @@ def thinking_of(aspects: Sequence[Verdict], settings: ThinkingSettings = EQUAL) 
 async def score_aspects(
     question: Question, response: Response, caller: Caller, settings: ThinkingSettings = EQUAL
 ) -> tuple[Verdict, ...]:
-    """Return the judge's verdicts on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Return the judge's verdicts (results) on d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
     An aspect whose weight is 0 in ``settings`` is left out. The value of a verdict is 1 or 0. If ``settings.signal`` is
     ``continuous``, the value is a number from 0 to 1 instead. The value is None if the judge failed. If the response
@@ -188,7 +188,7 @@ def _reader(aspect: str, signal: str) -> Callable[[CallResult], Reading]:
 
 
 def thinking_scorer(settings: ThinkingSettings = EQUAL) -> Scorer:
-    """Return the scorer of the thinking (SAIL-RL §3.1) with these settings; it calls :func:`score_thinking`."""
+    """Return the scorer (check) of the thinking (SAIL-RL §3.1) with these settings; it calls :func:`score_thinking`."""
 
     async def score(case: Case) -> Verdict:
         correct = None if case.outcome is None or case.outcome.value is None else case.outcome.value == 1

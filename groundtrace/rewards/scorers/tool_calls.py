@@ -47,7 +47,7 @@ class ToolCallSettings:
     The defaults are the values of CodeDance's paper: γ = 4, β = 0.2, a reward of -0.5 for a failed execution,
     ``discount`` 0.2 and ``turn_weight`` 0.2. γ and β determine how the reward depends on the difficulty of the question
     (:func:`difficulty_scale`). ``discount`` is the factor of the next turn's return (:func:`turn_returns`).
-    ``turn_weight`` is the factor of a turn's own return in its advantage (:func:`turn_advantages`).
+    ``turn_weight`` is the factor of a turn's return in the advantage of the turn (:func:`turn_advantages`).
     """
 
     gamma: PositiveWeight = 4.0
@@ -121,7 +121,7 @@ def tool_reward(
 
     - For a hard question, r is multiplied by ``looked_share``.
     - For an easy question, succeeded / calls is replaced by 1, so that each response with calls gets the whole penalty.
-      By Eq. 1, a policy could avoid this penalty by letting its calls fail.
+      By Eq. 1, a policy (the model in training) could avoid this penalty by letting its calls fail.
 
     Args:
         outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
