@@ -1,7 +1,7 @@
 """Executes Python code that a model wrote, isolated from this machine.
 
-This package is used by the steps of pipelines, by the scorers of responses, and by the rollouts of the trainer.
-docs/sandbox.md describes the isolation.
+This package is used by the steps of pipelines, by the scorers (checks) of responses, and by the trainer when it samples
+responses. docs/sandbox.md describes the isolation.
 """
 
 from groundtrace.sandbox.errors import SandboxLost, SandboxRefused

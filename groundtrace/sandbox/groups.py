@@ -36,13 +36,13 @@ class ControlGroup:
 
     @property
     def joining(self) -> list[str]:
-        """Return the paths of the files to which a process must write its id to become a member of the group."""
+        """Return the paths of the files to which a process must write its id to join the control group."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def out_of_memory_kills(self) -> int:
-        """Return how many processes of the group the kernel has killed because they needed too much memory.
+        """Return how many processes of the control group the kernel has killed because they needed too much memory.
 
-        The result is 0 if there is no group.
+        The result is 0 if there is no control group.
         """
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
@@ -53,7 +53,7 @@ class ControlGroup:
         return 0
 
     def remove(self) -> None:
-        """Remove the folders of the group as soon as its processes have ended.
+        """Remove the folders of the control group as soon as its processes have ended.
 
         If the processes do not end within 2 s, the folders stay, and no error is raised.
         """

@@ -41,8 +41,8 @@ class Observation:
     """Holds the result of a call (one execution of code): how it ended, what it printed, and which images it showed.
 
     Attributes:
-        status: How the call ended. ``ok`` and ``silent`` (no output) are successes. For any other status, the
-            trajectory's state (the variables of its code) is the same as before the call.
+        status: How the call ended. ``ok`` and ``silent`` (no output) are successes. For any other status, the state
+            (the variables of the code) is the same as before the call.
         stdout: The call's output, up to the limit.
         stderr: The call's error output, up to the limit, for example warnings.
         error: The exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
@@ -95,7 +95,7 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Convert the answer of the processes in the sandbox to an observation, and return it.
+    """Convert the answer of the processes in the sandbox to an observation (the result of code), and return it.
 
     The answer is not trusted, because model-written code may have sent it.
 

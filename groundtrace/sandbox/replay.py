@@ -1,10 +1,11 @@
 """Runs code that continues from earlier code of the same response, although no sandbox stays open in between.
 
-A policy needs much time to write its next call (code to execute), and in a rollout, many responses are in progress at
-the same time. A machine cannot keep a sandbox session open for each of these responses. So each call runs in a new
-session, in which the earlier successful calls are executed again first. The same code has the same effect on the same
-images, and a failed call has no effect. So the new call begins with the state after the last successful call. There is
-one exception: code that depends on the clock can behave differently when it is executed again.
+A policy (the model in training) needs much time to write its next call (code to execute), and during sampling, many
+responses are in progress at the same time. A machine cannot keep a sandbox session open for each of these responses. So
+each call runs in a new session, in which the earlier successful calls are executed again first. The same code has the
+same effect on the same images, and a failed call has no effect. So the new call begins with the state after the last
+successful call. There is one exception: code that depends on the clock can behave differently when it is executed
+again.
 """
 
 import asyncio

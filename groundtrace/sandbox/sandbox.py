@@ -119,10 +119,11 @@ class Sandbox:
             starting.result().close()
 
     def _start(self, images: Sequence[bytes]) -> Session:
-        """Open a trajectory, and return it as a session.
+        """Open a trajectory (a series of executions of code), and return it as a session.
 
         The setting ``sessions`` limits the number of open trajectories. The caller has already counted this trajectory
-        as open. If the trajectory cannot be opened, it is no longer counted.
+        as open. If the trajectory cannot be opened, it is no longer counted. ``images`` holds the bytes of the image
+        files.
         """
         starting = None
         try:
@@ -142,7 +143,7 @@ class Sandbox:
         return session
 
     def _next(self) -> Future[Process]:
-        """Return the process for a new trajectory as a future, because the process may still be starting.
+        """Return the isolated process for a new session as a future, because the process may still be starting.
 
         Raises SandboxLost if the sandbox was closed.
         """

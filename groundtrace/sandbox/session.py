@@ -112,7 +112,7 @@ class Process:
 
         The supervisor is the first process in the sandbox. ``max_bytes`` is the maximum size of all parts together, and
         ``timeout_s`` the maximum time to wait. Raises SandboxLost if no valid message arrives in time, or if the
-        message states that the trajectory cannot continue.
+        message states that no further code can be run.
         """
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s

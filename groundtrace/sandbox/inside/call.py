@@ -88,7 +88,7 @@ class RunningCall:
             os.set_blocking(fd, False)
 
     def end(self, status: str, error: str) -> None:
-        """Record that the call has failed.
+        """Record that the call (an execution of code) has failed.
 
         ``status`` is a word for the reason, such as ``timeout``, and ``error`` is a text that explains it.
         """
@@ -96,13 +96,13 @@ class RunningCall:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the call has ended: it has sent its answer, or it has failed."""
+        """Return whether the call (an execution of code) has ended: it has sent its answer, or it has failed."""
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
         """Read more output from the file descriptor ``fd``, which is ``out`` or ``err``.
 
-        Returns True if output was read, and False if none is available now or the stream has ended.
+        Returns True if output was read, and False if none is available now or the output has ended.
         """
         try:
             data = os.read(fd, _CHUNK)
@@ -139,7 +139,7 @@ class RunningCall:
 
         The bytes may arrive one by one. If the answer is incomplete, ``_needed`` becomes the number of bytes up to the
         end of its next part. The method does nothing until this number of bytes has arrived. If the bytes are not an
-        answer, the call fails with the status ``killed``.
+        answer, the call (the execution of code) fails with the status ``killed``.
         """
         if len(self._answer) < self._needed:
             return

@@ -1,11 +1,11 @@
-"""Implements the holder, which is the process that holds the state of a trajectory.
+"""Implements the holder: the process that holds the state of a trajectory, which is a series of executions of code.
 
-The state is the variables that the trajectory's code has created. A holder waits for requests of the supervisor, the
-first process in the sandbox. For a request to run code, the holder forks, and the fork runs the code. If the call
-succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is killed or times out
-does not change the state. Model-written code may change anything in the process that runs it. Therefore another
-process, the supervisor, enforces limits and timeouts. The supervisor also decides which process becomes the next
-holder.
+The state is the variables that the code has created. A call is one execution of code. A holder waits for requests of
+the supervisor, the first process in the sandbox. For a request to run code, the holder forks, and the fork runs the
+code. If the call succeeds, a fork of the process that ran the code becomes the next holder. So a call that fails, is
+killed or times out does not change the state. Model-written code may change anything in the process that runs it.
+Therefore another process, the supervisor, enforces limits and timeouts. The supervisor also decides which process
+becomes the next holder.
 """
 
 import array
@@ -43,7 +43,7 @@ _THREADS_END_S = 0.05
 
 
 class _State:
-    """Holds the state of the trajectory that is not in the variables of its code.
+    """Holds the state of a series of executions of code (a trajectory), except the variables of the code.
 
     A call is one execution of code. ``module`` is the module in which the code runs. ``folder`` is the current
     directory in which the next call starts. ``calls`` is the number of successful calls, plus 1 while a call runs.
@@ -226,7 +226,10 @@ def show_open_figures() -> None:
 
 
 def _run(code: str, limits: dict[str, Any]) -> bytes:
-    """Run a call's code, and return the answer to the supervisor: status, error and images, as bytes."""
+    """Run the code of a call (one execution), and return the answer to the supervisor as bytes.
+
+    The answer holds the status, the error and the images. The supervisor is the first process in the sandbox.
+    """
     state.calls += 1
     state.shown = shown = figures.Shown(limits["max_images"], limits["max_image_pixels"])
     with contextlib.suppress(OSError):
@@ -250,7 +253,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds, after the code of a call has run.
+    """Wait until the other threads end, but at most ``_THREADS_END_S`` seconds, after the code has run.
 
     Without this wait, a thread that is about to end would be counted as a thread that still runs. An example is the
     thread of a timer that was cancelled.
@@ -278,7 +281,7 @@ def _quiet() -> None:
 
 
 def _open_streams() -> None:
-    """Open new standard streams for a call, since the code of an earlier call may have closed or replaced them."""
+    """Open new standard streams for an execution of code, since earlier code may have closed or replaced them."""
     for name, fd in (("stdout", 1), ("stderr", 2)):
         raw = io.FileIO(fd, "w", closefd=False)
         stream = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", write_through=False)
@@ -287,7 +290,7 @@ def _open_streams() -> None:
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
-    """Run the code of one call (one execution) in the Python module that all calls of the trajectory share.
+    """Run the code of one call (one execution) in the Python module that all calls in this process share.
 
     ``name`` is the file name of the code in tracebacks. ``shown`` collects the images of the call. If the value of the
     code's last line is an image, this image is added to ``shown``.
@@ -304,9 +307,9 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
     """Add images to ``shown`` at the end of a call (an execution of code): open figures and written image files.
 
-    ``shown`` already has the images that the code of the call has shown itself. An open figure is added if it is new or
-    has changed since the previous successful call. An image file is added if the call has written it. ``before`` maps
-    the path of each image file to its state before the call.
+    ``shown`` already has the images that the code has shown by its own calls, such as ``plt.show()``. An open figure is
+    added if it is new or has changed since the previous successful call. An image file is added if the call has written
+    it. ``before`` maps the path of each image file to its state before the call.
     """
     for figure in figures.open_figures():
         number, count = figure.number, len(shown.images)

@@ -1,4 +1,4 @@
-"""Lets the supervisor control a holder, which is the process that holds the state of a trajectory.
+"""Lets the supervisor control a holder, which is the process that holds the variables of executed code.
 
 The supervisor is the first process in the sandbox. It resumes and stops a holder, and sends it requests. The messages
 of a holder are not trusted, since model-written code may have sent them.

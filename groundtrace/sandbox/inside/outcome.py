@@ -30,9 +30,8 @@ def ended(act: Callable[[], None]) -> tuple[str, str]:
 def _text_of(error: BaseException) -> str:
     """Return the error as Python prints it, but with fewer lines.
 
-    Of the traceback, only the lines of the call's code are kept. If the text has more than
-    ``frames.MAX_ERROR_CHARS`` characters, its middle is cut out. If the error cannot be printed, the name of its class
-    is returned.
+    Of the traceback, only the lines of the executed code are kept. If the text has more than ``frames.MAX_ERROR_CHARS``
+    characters, its middle is cut out. If the error cannot be printed, the name of its class is returned.
     """
     try:
         lines = traceback.TracebackException.from_exception(error, limit=-20)

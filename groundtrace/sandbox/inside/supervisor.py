@@ -1,4 +1,4 @@
-"""Implements the supervisor of a trajectory, which is the first process in the sandbox.
+"""Implements the supervisor: the first process in the sandbox of a trajectory (a series of executions of code).
 
 The supervisor enforces limits, and decides which process is the holder (the process that holds the trajectory's state).
 It does not run model-written code, and does not trust the processes that run such code. So it learns the sender of each
@@ -74,7 +74,9 @@ class Supervisor:
     def _hold(self, control: socket.socket, program: bytes, readable: list[str]) -> NoReturn:
         """Turn this forked process into the first holder; the method never returns.
 
-        A holder is the process that holds a trajectory's state, such as the variables of its code.
+        A holder is the process that holds the state of executed code, such as its variables. ``control`` is the socket
+        between the holder and the supervisor. ``program`` is the seccomp filter, and ``readable`` are the paths that
+        the code may read.
         """
         null = os.open("/dev/null", os.O_RDWR)
         for fd in (0, 1, 2):
@@ -147,16 +149,16 @@ class Supervisor:
     def settle(self) -> None:
         """Wait until the previous holder has ended.
 
-        The holder is the process with the trajectory's state. A successful call replaces the holder by a new one. The
-        previous holder is killed, and needs some milliseconds to release its memory; meanwhile the host reads the
-        answer. Raises TrajectoryLost if the previous holder does not end.
+        The holder is the process with the variables of the code. A successful execution replaces the holder by a new
+        one. The previous holder is killed, and needs some milliseconds to release its memory; meanwhile the host reads
+        the answer. Raises TrajectoryLost if the previous holder does not end.
         """
         self._end_all_but(self.holder)
 
     def _forked(self, request: dict[str, Any]) -> RunningCall:
         """Send the request to the holder, which then forks a process that runs the request; return the running call.
 
-        The holder is the process with the trajectory's state (the variables of its code).
+        The holder is the process with the variables of the code, and a call is one execution of code.
         """
         self.ended.clear()  # the kernel reuses process ids
         ours, theirs = pair()
@@ -174,7 +176,7 @@ class Supervisor:
         )
 
     def _wait(self, call: RunningCall, deadline: float) -> None:
-        """Read the output and the answer of a running call until the call has answered or has failed.
+        """Read the output and the answer of a running call (an execution of code) until it has answered or failed.
 
         The call fails if its process ends or closes its socket before the answer has arrived. The call also fails if it
         exceeds the limit on time, memory or files. ``deadline`` is the end of its time, as a value of
@@ -210,7 +212,7 @@ class Supervisor:
                 self._watch(call)
 
     def _watch(self, call: RunningCall) -> None:
-        """Mark the call as failed if the process that runs its code has ended, or if the call exceeds a limit.
+        """Mark the call (an execution of code) as failed if its process has ended, or if it exceeds a limit.
 
         There are two limits: on the memory of all processes of the call together, and on the number of files.
         """
@@ -227,10 +229,11 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
-        """Raise TooMuchMemory if the processes together use more memory than a call may use, multiplied by ``times``.
+        """Raise TooMuchMemory if the processes together use more than ``times`` the memory that code may use.
 
         ``times`` is above 1 while a process forks: the processes then share memory, and the shared memory is counted
-        for each of them (:data:`_FORKING`). The process with the id ``without`` is not counted.
+        for each of them (:data:`_FORKING`). The process with the id ``without`` is not counted; 0 means that all
+        processes are counted.
         """
         held = sum(map(processes.memory_kib, processes.others() - {without})) + processes.sockets_kib()
         if held > times * self.limits["memory_mb"] * 1024:
@@ -239,7 +242,7 @@ class Supervisor:
     def _how_it_ended(self, pid: int) -> str:
         """Return a message for a failed call: how the process that executes the code ended.
 
-        ``pid`` is the id of this process. If the process does not end within ``_CLOSED_S`` seconds, the message says
+        ``pid`` is the id of this process. If the process does not end within ``_CLOSED_S`` seconds, the message states
         that the process closed its connection to this supervisor.
         """
         deadline = time.monotonic() + _CLOSED_S
@@ -253,12 +256,12 @@ class Supervisor:
         return f"the process ended before the code did: {how}"
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
-        """Replace the holder by a fork of the process that executed a call, so that the changes of the call are kept.
+        """Replace the holder by a fork of the process that executed code, so that the changes of this call are kept.
 
-        A holder is the process that holds the state, such as the variables of the code. The fork has only one thread,
-        so that no thread of the code continues. ``survivor`` is the process that executed the call. ``header`` holds
-        the call's result. If no fork can be made, or the folder of the code cannot be kept, the call fails: its status
-        and its error are written into ``header``.
+        A holder is the process that holds the state, such as the variables of the code. A call is one execution of
+        code. The fork has only one thread, so that no thread of the code continues. ``survivor`` is the process that
+        executed the code. ``header`` holds the call's result. If no fork can be made, or the folder of the code cannot
+        be kept, the call fails: its status and its error are written into ``header``.
         """
         try:
             threads = processes.threads_of(survivor.pid) - 1
@@ -278,7 +281,7 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """Ask ``running``, the process that executed a call, to fork, and return the fork.
+        """Ask ``running``, the process that executed code, to fork, and return the fork.
 
         A fork has only the thread that forked, so other threads that the executed code started do not continue in it.
         Raises TrajectoryLost if the process does not fork.
@@ -298,7 +301,7 @@ class Supervisor:
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
-        """Kill all processes of the trajectory except the holders ``kept``, and return how many were killed.
+        """Kill all processes that run code except the holders ``kept``, and return how many were killed.
 
         A holder is a process that holds the state, such as the variables of the code. A child of the current holder is
         killed, but not counted. The reason is that the code did not start it: a holder forks a child, and this child
