@@ -57,11 +57,11 @@ class StoreUnavailable(OSError):
 
 
 class ObjectExists(Exception):
-    """Raised if an object could not be created, because an object with this name exists already."""
+    """Raised if an object (a file in a store) could not be created, because its name exists already."""
 
 
 class BeyondObjectEnd(Exception):
-    """Raised if the first byte that a read requests is after the end of the object."""
+    """Raised if the first byte that a read requests is after the end of the object (a file in a store)."""
 
 
 def typed(error: Exception, url: str) -> Exception:

@@ -39,7 +39,9 @@ _Sizes = npt.NDArray[np.int64]
 
 
 def check_images(file: Path) -> None:
-    """Raise ShardFault for images that would fill the memory, or that a run never writes.
+    """Raise ShardFault if a shard has images that would fill the memory, or that a pipeline never writes.
+
+    ``file`` is the shard, a Parquet file of rows.
 
     Images can fill the memory of a program in two ways:
 
@@ -156,8 +158,10 @@ def _read(file: Path, metadata: pq.FileMetaData, name: str, field: str) -> Itera
 
 
 def _lengths(values: pa.Array) -> _Sizes:
-    """Return the length in bytes of each value; 0 for null. ``values`` is an Arrow array with a dictionary (of texts or
-    bytes). If the column has no type, so that all values are null, it is an array without a dictionary.
+    """Return the length in bytes of each value; 0 for null.
+
+    ``values`` is an Arrow array with a dictionary of texts or bytes. There is one exception: if all values are null and
+    the column has no type, the array has no dictionary.
     """
     if not pa.types.is_dictionary(values.type):
         return np.zeros(len(values), np.int64)

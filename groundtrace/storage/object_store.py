@@ -130,7 +130,7 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
 
 
 def _endpoint_variable(scheme: str) -> str:
-    """Return the name of the environment variable for the URL of the store's server.
+    """Return the name of the environment variable for the URL of a store's server; ``scheme`` is ``s3`` or ``gs``.
 
     The variable is used only if no setting holds the URL.
     """

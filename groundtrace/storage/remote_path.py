@@ -182,7 +182,7 @@ class RemotePath:
         return len(data)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> int:
-        """Replace the object by the encoded text, and return the number of bytes written."""
+        """Replace the object by the text, encoded with ``encoding``; return the number of bytes written."""
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:

@@ -45,7 +45,7 @@ _WITH_NULLS = ("media_names",)
 
 
 def check_shards(files: Sequence[Path]) -> None:
-    """Check the types of the columns of shards, their values, and the sizes of their rows.
+    """Check the types of the columns of shards (Parquet files), their values, and the sizes of their rows.
 
     Core columns are those that rows of every pipeline can have. A column other than ``id`` may be missing, because an
     earlier version of the code may have written the file. The bytes of images do not count as a part of a row's
@@ -140,7 +140,9 @@ def _check_lists(file: Path, kinds: pa.Schema, stored: pq.ParquetSchema) -> None
 
 
 def _paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the Parquet paths under which a run stores a value of the type ``kind``. ``path`` is the path of the value.
+    """Yield the Parquet paths under which a pipeline stores a value of the type ``kind``.
+
+    ``path`` is the path of the value.
 
     Lists and structs are divided into their parts. E.g. if the column ``images`` holds lists of structs with the fields
     ``bytes`` and ``path``, its paths are ``images.list.element.bytes`` and ``images.list.element.path``.
@@ -166,7 +168,7 @@ def _depth(kind: pa.DataType) -> int:
 def _fits(found: pa.DataType, written: pa.DataType) -> bool:
     """Return whether a column of the type ``found`` can be read like a column of the type ``written``.
 
-    ``written`` is the type that a run writes. The two types may differ in these ways:
+    ``written`` is the type that a run (a pipeline's execution) writes. The two types may differ in these ways:
 
     - A struct may have other fields, because another version of the code may have written the file. Only the fields in
       :data:`_FIELDS` are required.
@@ -254,7 +256,7 @@ def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, kinds: pa.Schema) -> 
 
 
 def _has_only_values(field: pa.Field) -> bool:
-    """Return whether a run writes lists without null items into this column.
+    """Return whether a null item in the lists of this column is a fault, because a pipeline never writes such an item.
 
     The result is True for all core columns with lists, except for those in :data:`_WITH_NULLS`, which may have null
     items, and the columns of images, which :func:`groundtrace.storage.image_check.check_images` checks.

@@ -4,4 +4,4 @@ from groundtrace.schemas.errors import UserError
 
 
 class ShardFault(UserError):
-    """Raised if a shard must not be read. The message names the file, and states the fault and the remedy."""
+    """Raised if a shard (Parquet file of rows) must not be read; the message has the fault and the remedy."""
