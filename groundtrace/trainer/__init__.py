@@ -15,6 +15,6 @@ call these modules:
 :mod:`groundtrace.trainer.evaluation` evaluates a trained model.
 
 The trainer does not use a training framework, because TRL 1.16 lacks four features: advantages per token, a common
-reward for the responses to two prompts of one question, observations with images within a response, and dynamic
-sampling. The tests compare the results with TRL's, and the benchmarks compare the speed with TRL's.
+reward for the responses to two prompts of one question, observations (tool results) with images within a response, and
+dynamic sampling. The tests compare the results with TRL's, and the benchmarks compare the speed with TRL's.
 """

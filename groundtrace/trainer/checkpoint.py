@@ -53,8 +53,8 @@ class Progress:
         step: the number of finished training steps.
         position: the position in the data, from which the next rows are drawn
             (:data:`groundtrace.trainer.row_sampler.Position`).
-        memory: the state that the reward keeps between training steps, e.g. that of RuCL's curriculum. It can be
-            written as JSON.
+        memory: the state that the reward keeps between training steps, e.g. how far a curriculum of rewards has come.
+            It can be written as JSON.
         random: the state of torch's random generators at the time when this object was created.
     """
 

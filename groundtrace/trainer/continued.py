@@ -1,4 +1,4 @@
-"""Finds what changed between two commands of the same training, for the user who continues the training later."""
+"""Finds the settings that changed between two commands of the same training, for the user who continues a training."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

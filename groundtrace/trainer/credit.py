@@ -48,8 +48,8 @@ def _over_all_ranks(
     """Return the advantage of each turn of this rank's responses. A rank is the process of one GPU.
 
     ``rollouts`` are this rank's responses, and ``sequence`` holds the advantage of each whole response. Some reward
-    recipes, such as CodeDance's, subtract the mean over all turns of the step. So the responses of all ranks are
-    gathered first (:func:`turn_advantages`). All ranks must call this function.
+    recipes (the code that computes the rewards of one paper) subtract the mean over all turns of the step. So the
+    responses of all ranks are gathered first (:func:`turn_advantages`). All ranks must call this function.
     """
     own = [(rollout.without_images(), value) for rollout, value in zip(rollouts, sequence, strict=True)]
     shares = ranks.gathered(own)
@@ -82,8 +82,8 @@ def turn_advantages(
 def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
     """Return a copy of the sample in which each token has the advantage of its turn.
 
-    ``values`` holds the advantages of the turns. The tokens between two turns also get an advantage, but the loss does
-    not use it.
+    ``sample`` is a prompt with the response ``rollout``, and ``values`` holds the advantages of the turns of this
+    response. The tokens between two turns also get an advantage, but the loss does not use it.
     """
     before = len(sample) - len(rollout.ids)
     filled = torch.full((len(sample),), values[0])

@@ -145,7 +145,10 @@ class _Batch:
         self._hidden = self._read(ids.to(vlm.device), positions.to(vlm.device), features)
 
     def draw(self, temperature: float) -> tuple[list[int], list[float]]:
-        """Draw the next token of each turn; return the tokens and their log-probabilities."""
+        """Draw the next token of each turn; return the tokens and their log-probabilities.
+
+        The logits are divided by ``temperature`` before the softmax.
+        """
         logits = self._vlm.model.get_output_embeddings()(self._hidden).float() / temperature
         logprobs = logits.index_fill(1, self._never, -torch.inf).log_softmax(dim=1)
         self._tokens = torch.multinomial(logprobs.exp(), 1)
@@ -169,7 +172,11 @@ class _Batch:
         self._next = self._next + 1
 
     def _read(self, ids: torch.Tensor, positions: torch.Tensor, features: dict[str, Any] | None = None) -> torch.Tensor:
-        """Run the model on one or more tokens of each turn; return the last tokens' hidden states, (turns, width)."""
+        """Run the model on one or more new tokens of each turn; return the last tokens' hidden states, (turns, width).
+
+        ``ids`` are the new tokens, and ``positions`` are their rotary positions. ``features`` are the vision tower's
+        features of the images in these tokens; None if there are no images.
+        """
         found = self._vlm.model.model(
             input_ids=ids,
             position_ids=positions,

@@ -58,7 +58,7 @@ class Episode:
 
     @property
     def rollout(self) -> Rollout:
-        """Return the turns and observations (such as results of tools) so far as one response of the model.
+        """Return the present state of the response: all its turns and observations (such as results of tools).
 
         The response is complete after :meth:`take` has returned None.
         """
@@ -107,7 +107,9 @@ class Episode:
             await self._environment.close()
 
     async def _answer(self) -> Sample | None:
-        """Return the tokens of the environment's observation after the last turn; None if the response has ended.
+        """Return the environment's answer to the latest turn as tokens; None if the response has ended.
+
+        Such an answer is called an observation; it is, for example, a tool's result.
 
         Raises EnvironmentLost if the environment fails or takes too long, and UnusableRow if its observation cannot be
         encoded. In both cases, the response cannot continue.
@@ -190,11 +192,11 @@ def roll_out(
     """Sample ``n`` complete responses to each prompt, and return them in the order of the prompts.
 
     ``drawn`` holds pairs of a row and its prompt. ``sampler`` draws the turns of the model, and an environment (e.g. a
-    sandbox for code) answers them with observations. The same weights and the same ``seed`` give the same responses if
-    the observations depend only on the turns. At most ``environment.steps_at_once`` environments work at the same time.
-    As soon as all responses to a prompt are complete, ``take_group`` is called with the index of the prompt and these
-    responses. All calls of ``take_group`` run on one thread, so ``take_group`` needs no lock. Raises SamplerError if
-    turns cannot be sampled.
+    sandbox for code) answers them with observations (e.g. the output of the code). The same weights and the same
+    ``seed`` give the same responses if the observations depend only on the turns. At most ``environment.steps_at_once``
+    environments work at the same time. As soon as all responses to a prompt are complete, ``take_group`` is called with
+    the index of the prompt and these responses. All calls of ``take_group`` run on one thread, so ``take_group`` needs
+    no lock. Raises SamplerError if turns cannot be sampled.
     """
     episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
     left = [n] * len(episodes)

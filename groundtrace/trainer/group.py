@@ -36,7 +36,7 @@ class Group:
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
-        """Return whether the group gives a gradient, so that a training step can learn from it.
+        """Return whether the group (the responses to one prompt) gives a gradient, so that a step can learn from it.
 
         If ``by_reward`` is True, the group gives a gradient if the rewards of its responses differ. If ``by_reward`` is
         False, the group gives a gradient if some of its responses are right, and some are wrong.
@@ -44,7 +44,7 @@ class Group:
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
 
     def without_images(self) -> "Group":
-        """Return a copy of the group without images.
+        """Return a copy of the group (a prompt with the responses to it) without images.
 
         In a training on several GPUs, this smaller copy is sent to the other ranks (the processes of the other GPUs).
         The other ranks need no images, because they only compute metrics from the copy.
@@ -147,8 +147,8 @@ def note_idle(lines: Sequence[Mapping[str, float | None]], weight_decay: float) 
     """Return a note for the end of a training in which no step had a gradient.
 
     The result is None if a step had a gradient, or if there were no steps. ``lines`` holds the metrics of each step, as
-    in metrics.jsonl. ``weight_decay`` is the weight decay of the optimiser. If it is 0, the note says that no weight
-    has changed. Otherwise, the weight decay may have shrunk weights, so the note says only that the model has learnt
+    in metrics.jsonl. ``weight_decay`` is the weight decay of the optimiser. If it is 0, the note states that no weight
+    has changed. Otherwise, the weight decay may have shrunk weights, so the note states only that the model has learnt
     nothing.
     """
     if not lines or any(line.get("grad_norm") for line in lines):

@@ -79,8 +79,8 @@ class Trainee:
         draws: the object that draws the rows of each step.
         reference: the reference model of the KL term (:mod:`groundtrace.trainer.reference`); None without a KL term.
         settings: the config of the training.
-        show_sampled: the function that shows how many responses a step has sampled by now. If it is None, this number
-            is not shown.
+        show_sampled: the function that shows how many responses a step has sampled until now. If it is None, this
+            number is not shown.
     """
 
     vlm: VisionLanguageModel
@@ -252,9 +252,9 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
     Returns two lists for this rank (the process of one GPU): all sampled groups, and the groups that the step trains
     on. With ``grpo.dynamic_sampling``, groups that give no gradient are replaced by groups of other questions, in at
-    most ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. If the reward's
-    recipe has ``samples_by_reward`` True, another rule applies instead: a group gives no gradient if all its rewards
-    are equal.
+    most ``grpo.max_draws`` draws. A group gives no gradient if its answers are all right or all wrong. If the recipe
+    (the code that computes the reward) has ``samples_by_reward`` True, another rule applies instead: a group gives no
+    gradient if all its rewards are equal.
 
     After the last draw, a step may have fewer groups than configured, or no group. ``grpo.prompts_per_step`` is the
     number of groups over all ranks. ``step`` is the number of the training step, counted from 0.
@@ -352,7 +352,9 @@ def with_gradient(samples: Sequence[Sample]) -> list[Sample]:
 def _backward(
     trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
 ) -> dict[str, float]:
-    """Add the gradient of a micro-batch; return its part of the loss, and the sums of other metrics over its targets.
+    """Compute the gradient of a micro-batch; return its part of the loss, and sums of other metrics over its targets.
+
+    The gradient is added to the gradients of the weights. A target is a token whose prediction is part of the loss.
 
     ``old`` holds the targets' log-probabilities before the training step changed the weights. If ``old`` is None, the
     log-probabilities of this forward pass are used instead. ``denominator`` is the number of targets of the optimiser

@@ -171,8 +171,11 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 def _all_options(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options of an identity's reward recipe by their dotted names, including those with defaults. The
-    result is empty if the identity has no recipe, as in SFT, or if its options are not valid for the present recipe.
+    """Return all options of the recipe in an identity by their dotted names, including those with defaults.
+
+    An identity is a dict of all that determines the result of a training. A recipe is the code that computes the
+    rewards of one paper. The result is empty if the identity has no recipe, as in SFT, or if its options are not valid
+    for the present version of the recipe.
     """
     named: dict[str, Any] = {}
     for name, value in values.items():

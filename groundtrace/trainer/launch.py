@@ -3,7 +3,7 @@
 All ranks end together. If a rank fails or dies, the launcher (the process that started them) ends the other ranks. It
 then shows one line about the rank that failed first, and returns the exit code of this rank. If a signal killed this
 rank, the exit code is 128 plus the signal's number. The launcher passes signals on to all ranks. If the launcher is
-killed, its ranks end at once.
+killed, its ranks end immediately.
 """
 
 import contextlib
@@ -123,7 +123,8 @@ class Ranks:
     def _forwarding(self) -> Iterator[None]:
         """Handle signals while the body of the ``with`` runs.
 
-        The first signal is passed on to all ranks. If a second signal arrives, all ranks are killed.
+        The first signal is passed on to all ranks (training processes). If a second signal arrives, all ranks are
+        killed.
         """
         heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._forward) for number in heard}

@@ -1,4 +1,4 @@
-"""Computes the losses of the training on plain tensors: group advantages, the clipped policy loss, and the SFT loss.
+"""Computes on plain tensors: the advantages in a group of responses, the clipped policy loss, and the SFT loss.
 
 A target is a token whose prediction is part of the loss. The loss of an optimiser step is divided by the number of
 targets in all its micro-batches (DAPO's token-level loss). So the result does not depend on the number of

@@ -53,7 +53,10 @@ def print_estimate(settings: TrainerSettings, is_grpo: bool) -> str:
 
 
 def _beside(settings: RewardSettings) -> str:
-    """Return the end of the sentence that a config fits: the models of the reward that this process also loads."""
+    """Return the end of a sentence for the user: which models of the reward the training loads on the same GPU.
+
+    The sentence states that a config fits its machine. The result is "" if the training loads no such model.
+    """
     models = {role: settings.endpoints[name] for role, name in settings.played.items()}
     here = [each for each in models.values() if kind_of(each.kind).in_process and not is_embedded(each)]
     names = ", ".join(dict.fromkeys(each.model for each in here))

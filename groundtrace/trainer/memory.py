@@ -24,8 +24,8 @@ A training step has three phases, one after the other:
   scores, because the attention kernels used here do not keep these scores. There are two exceptions. With gradient
   checkpointing, each layer keeps only one hidden state per token, and only one layer at a time (the layer that is
   recomputed) needs the 34 bytes. A vision tower that is not trained needs only the activations of one of its layers.
-- The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU at
-  once.
+- The optimiser's step needs a temporary float32 copy of the weights, because torch updates all weights of a GPU
+  together.
 - The rollouts (the sampling of answers) need memory only if transformers samples, not a server. They need the keys and
   values of all tokens and the images of all prompts that are sampled together, and the activations of one layer of the
   vision tower. The estimate assumes that every answer has the maximum length. If N > 1, each GPU also holds a complete

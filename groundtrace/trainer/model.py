@@ -265,10 +265,10 @@ def _merged(weights: Mapping[str, torch.Tensor], model: Any) -> dict[str, torch.
 
 
 def _gathered_state(model: Any) -> dict[str, torch.Tensor]:
-    """Return the weights of a sharded model as :func:`_plain_state` does, on the CPU of the first rank.
+    """Return the weights of a sharded model on the CPU, with the adapters merged as by :func:`_plain_state`.
 
-    The parts of the model are gathered one after the other, so all ranks must call this function. All ranks but the
-    first return no weights. Tied weights stay one tensor.
+    The parts of the model are gathered one after the other, so all ranks (the processes of the GPUs) must call this
+    function. Only the first rank returns weights; the result on the other ranks is empty. Tied weights stay one tensor.
     """
     state: dict[str, torch.Tensor] = {}
     for prefix, part in gathered_parts(model):

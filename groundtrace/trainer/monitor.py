@@ -180,7 +180,7 @@ class Monitor:
         self._send(values, step)
 
     def show_sampled(self, sampled: Sampled | None) -> None:
-        """Show how many responses a step has sampled by now.
+        """Show how many responses a training step has sampled until now.
 
         In a terminal, the progress bar shows the number. Otherwise, a line with the number is printed at most every
         30 s. If ``sampled`` is None, the step has ended its sampling, and the number is no longer shown.
@@ -202,8 +202,11 @@ class Monitor:
     def _send(self, values: Mapping[str, float | None], step: int, prefix: str = "") -> None:
         """Send metrics to the boards (programs such as TensorBoard), and update the page train.html.
 
-        After a validation, the page is written at once. After a training step, the page is written only if enough time
-        has passed since the page was last written.
+        ``values`` maps the names of the metrics to the values. ``prefix`` is a text in front of each name: "" for a
+        training step, ``validation/`` for a validation.
+
+        After a validation, the page is written immediately. After a training step, the page is written only if enough
+        time has passed since the page was last written.
         """
         known = {name: value for name, value in values.items() if value is not None}
         for board in list(self._boards):
@@ -278,8 +281,8 @@ class SilentMonitor(Monitor):
 def _changes(earlier: Mapping[str, Any], output: Path, settings: TrainerSettings, done: int) -> list[dict[str, Any]]:
     """Return the settings that changed while the training in ``output`` was continued, for run.json.
 
-    ``earlier`` is the run.json of the command before, and ``done`` is the number of steps that earlier commands
-    completed. Each item has the step after which the settings changed, and the settings as
+    ``earlier`` is the content of run.json that the previous command wrote, and ``done`` is the number of steps that
+    earlier commands completed. Each item has the step after which the settings changed, and the settings as
     :func:`groundtrace.trainer.continued.changed_settings` returns them.
     """
     if not earlier:
@@ -326,11 +329,13 @@ def save_rollouts(folder: Path, groups: Sequence[Group], count: int) -> None:
 
 
 def _selected(groups: Sequence[Group], count: int) -> list[tuple[int, list[int]]]:
-    """Return which responses of a training step are saved, at most ``count``: for each question, the index of its group
-    and the indices of its responses, in order.
+    """Choose at most ``count`` responses of a training step to save, and return their indices for each group.
 
-    Groups with a right response come first. About half of the responses of a group are right, if it has so many right
-    and other responses.
+    A group is a question with the sampled responses to it. The result has pairs: the index of a group, and the indices
+    of the chosen responses in it, both in ascending order. A group without chosen responses is left out.
+
+    Responses are chosen first from groups with a right response. About half of the chosen responses of a group are
+    right, and the others are not. If a group has too few of one kind, more responses of the other kind are chosen.
     """
     order = sorted(range(len(groups)), key=lambda place: not any(map(_is_right, groups[place].scored)))
     of_group = max(MIN_OF_GROUP, math.ceil(count / max(1, len(groups))))

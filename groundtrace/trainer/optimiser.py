@@ -5,7 +5,7 @@ the weight. Without the copy, an update smaller than the last bit of a weight wo
 in float32 on the copy as soon as they are computed.
 
 In a model that is sharded over several GPUs, the float32 copies, gradients and moments of the weights are sharded, too.
-Each rank updates its own part. All ranks clip by the norm of the whole gradient.
+Each rank (the process of one GPU) updates its part. All ranks clip by the norm of the whole gradient.
 """
 
 import math

@@ -29,8 +29,9 @@ _OF = {"sft": "a training by SFT", "grpo": "a training by GRPO", "eval": "an eva
 def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
     """Check that a command may write to the folder ``output``. Raises UserError if not.
 
-    ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced
-    (but see :func:`check_evaluation`). The error is raised if ``output`` holds one of the following:
+    ``command`` is ``sft``, ``grpo`` or ``eval``. The output of an earlier run of the same command may be replaced; for
+    an evaluation, :func:`check_evaluation` checks a further condition. The error is raised if ``output`` holds one of
+    the following:
 
     - the output of the command ``beam`` (which runs a pipeline), or of another ``trainer`` command;
     - files of another program, with the same names as files that the command writes (:data:`WRITTEN`);
@@ -61,11 +62,11 @@ def check_output(command: str, settings: TrainerSettings, output: Path) -> None:
 
 
 def check_evaluation(output: Path, identity: Mapping[str, Any]) -> None:
-    """Raise UserError if the folder ``output`` holds a complete evaluation that an evaluation would replace by another.
+    """Raise UserError if ``output`` holds a complete evaluation with other data, weights, code or settings.
 
-    ``identity`` describes what determines the result of the present evaluation
-    (:func:`groundtrace.trainer.identity.identity`). The error names what differs, such as settings. An
-    evaluation of an earlier version has no identity in its run.json; it may be replaced.
+    ``output`` is the folder to which the present evaluation would write. ``identity`` describes what determines the
+    result of the present evaluation (:func:`groundtrace.trainer.identity.identity`). The error names what differs, such
+    as settings. An evaluation of an earlier version has no identity in its run.json; it may be replaced.
     """
     run = recorded_run(output) or {}
     saved = run.get("identity")
@@ -106,7 +107,9 @@ def _entries_below(folder: Path) -> Iterator[Path]:
 
 
 def recorded_run(output: Path) -> dict[str, Any] | None:
-    """Return the content of the file run.json in the folder ``output``. In this file, a command describes its last run.
+    """Return the content of the file run.json in the folder ``output``.
+
+    A training, an evaluation and a run of a pipeline describe their latest execution in this file.
 
     The result is None if the file is missing or is not JSON, e.g. because a full disk truncated it. The result is an
     empty dict if the file holds JSON other than an object. Raises UnsafeFile if the file is a pipe or a device.

@@ -49,7 +49,7 @@ class Part:
     """Holds a set of rows, from which a given share of each batch's prompts comes.
 
     Attributes:
-        rows: the rows' indices in the shards.
+        rows: the rows' indices in the shards (Parquet files with all rows).
         share: the share of a batch's prompts, in (0, 1].
         prompts: the number of prompts that each row has, one for each of its streams (forms of response).
         name: the names of the rows' streams, e.g. ``grounded+textual``, for messages; "" without a batch plan.

@@ -150,7 +150,9 @@ class RowSampler:
         return self._thread.submit(self._from, self.position, count).result()
 
     def _learn_of_bad_rows(self) -> bool:
-        """Exchange the unusable rows that the ranks found since the last exchange; return whether there are any.
+        """Exchange the unusable rows that the ranks found since the previous exchange; return whether there are any.
+
+        A rank is the process of one GPU.
 
         In a training of one process, nothing is exchanged, and the result is False.
         """
@@ -211,9 +213,9 @@ class RowSampler:
         return rows[self._orders[at][1][place]]
 
     def _read(self, index: int, is_own: bool) -> Found:
-        """Return the samples of a row; empty if the row is left out.
+        """Return the samples of the row with the index ``index``; empty if the row is left out.
 
-        If another rank encodes the row (``is_own`` is False), each sample is None.
+        If another rank (the process of another GPU) encodes the row (``is_own`` is False), each sample is None.
         """
         if index in self._bad:
             return ()

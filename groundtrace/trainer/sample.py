@@ -126,13 +126,15 @@ class Observed:
 
     @property
     def end(self) -> int:
-        """Return the index of the first token after this observation, counted in the tokens of the response."""
+        """Return the index of the first token after this observation (a tool's result), among the response's tokens."""
         return self.start + len(self.tokens)
 
 
 @dataclass(frozen=True)
 class Rollout:
     """Holds a sampled response: one turn of the policy (the model in training), or several turns with observations.
+
+    An observation is the answer of an environment to a turn, such as a tool's result.
 
     Attributes:
         ids: the token ids of the response. They include the end token, if any, and the tokens of observations.

@@ -97,8 +97,9 @@ class SftSettings:
         return _steps(self, "sft", rows, self.samples_per_step)
 
     def cut_text(self, rows: int) -> str | None:
-        """Return a sentence that says that ``epochs`` ends the training before ``steps``, why, and what to do; None if
-        it does not. ``rows`` is the number of rows in the training data.
+        """Return a sentence for the user if ``epochs`` ends the training before ``steps`` steps are done; else None.
+
+        The sentence states the reason and the remedy. ``rows`` is the number of rows in the training data.
         """
         return _cut_text(self, "sft", rows, "row", "samples_per_step", self.samples_per_step)
 
@@ -169,8 +170,9 @@ class GrpoSettings:
         return _steps(self, "grpo", prompts, self.prompts_per_step)
 
     def cut_text(self, prompts: int) -> str | None:
-        """Return a sentence that says that ``epochs`` ends the training before ``steps``, why, and what to do; None if
-        it does not. ``prompts`` is the number of prompts in the training data.
+        """Return a sentence for the user if ``epochs`` ends the training before ``steps`` steps are done; else None.
+
+        The sentence states the reason and the remedy. ``prompts`` is the number of prompts in the training data.
         """
         return _cut_text(self, "grpo", prompts, "prompt", "prompts_per_step", self.prompts_per_step)
 

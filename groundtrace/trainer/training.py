@@ -1,9 +1,9 @@
 """Manages what SFT and GRPO trainings have in common: resuming, logging, and saving checkpoints, also after errors.
 
 A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update of the weights or the saving of a checkpoint. In a
-training of one process, a signal interrupts all other work at once. In a training on several GPUs, a signal interrupts
-only work for which no rank (the process of one GPU) needs another rank, such as sampling and scoring. A signal that
-does not interrupt the work takes effect when the step is complete. So all ranks stop together.
+training of one process, a signal interrupts all other work immediately. In a training on several GPUs, a signal
+interrupts only work for which no rank (the process of one GPU) needs another rank, such as sampling and scoring. A
+signal that does not interrupt the work takes effect when the step is complete. So all ranks stop together.
 """
 
 import shutil
@@ -182,7 +182,9 @@ class Training:
             self._stops.__exit__()
 
     def _note_continued(self, output: Path) -> str:
-        """Return the line of a training that continues from a checkpoint; "" if it begins or has no further step.
+        """Return a line for the user which states that the training continues from a checkpoint, and after which step.
+
+        The line is "" if the training begins, or if it has no further step.
 
         Call this method before the records of the earlier command in ``output`` are replaced.
         """

@@ -81,9 +81,10 @@ class VllmSampler(Sampler):
     ) -> None:
         """Prepare the sampler, without a request to the server.
 
-        ``weights_folder`` is the folder to which the policy's weights are written; the server must be able to read it
-        under the same path. A turn ends with the model's end token or with one of the texts in ``stops``. The server
-        must accept sequences of ``max_tokens`` tokens. This is checked at the first request; 0 switches the check off.
+        ``weights_folder`` is the folder to which the weights of the model in training are written; the server must be
+        able to read it under the same path. A turn ends with the model's end token or with one of the texts in
+        ``stops``. The server must accept sequences of ``max_tokens`` tokens. This is checked at the first request; 0
+        switches the check off.
         """
         self._vlm, self._settings, self._stops, self._max_tokens = vlm, settings, stops, max_tokens
         self.prompts_at_once = settings.prompts_at_once
@@ -243,8 +244,11 @@ class VllmSampler(Sampler):
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
         """Send a request to the vLLM server, and return the JSON of its reply.
 
-        The request is sent again if the server is unreachable or too busy. Raises SamplerError if the last retry
-        fails too, or at once for any other problem.
+        ``path`` is the path of the API call, ``body`` is the JSON body (None for no body), and ``method`` is the HTTP
+        method.
+
+        The request is sent again if the server is unreachable or too busy. Raises SamplerError if the last retry fails
+        too. For any other problem, SamplerError is raised without a retry.
         """
         try:
             return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
@@ -252,9 +256,10 @@ class VllmSampler(Sampler):
             raise self._error(path, error.message) from error
 
     async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
-        """Send a request once, and return the JSON of the reply.
+        """Send a request to the vLLM server once, and return the JSON of the reply.
 
-        If the request fails, CallError is raised if a repetition can help, and SamplerError otherwise.
+        The arguments are those of :meth:`_ask`. If the request fails, CallError is raised if a repetition can help, and
+        SamplerError otherwise.
         """
         try:
             async with session.request(method, self._root + path, json=body) as reply:

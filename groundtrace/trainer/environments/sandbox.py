@@ -82,9 +82,9 @@ class SandboxEnvironment(Environment):
         return StepResult(result_text(turn), seen.images)
 
     async def result(self) -> Trajectory:
-        """Return a trajectory: for each turn of the response, whether its code ran without an error and had output.
+        """Return, for each turn of the response, whether its code ended without an error and had output.
 
-        If the setting ``verify`` is True, the trajectory also shows whether the output of a call depends on the image.
+        If the setting ``verify`` is True, the result also shows whether the output of the code depends on the image.
         Raises EnvironmentLost if the sandbox fails.
         """
         assert self._executed is not None

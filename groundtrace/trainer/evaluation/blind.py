@@ -22,7 +22,10 @@ class _Accuracy(Recipe):
     def blind_shares(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> BlindShares:
-        """Return the share 1, because a right answer earns the whole reward."""
+        """Return the shares of the reward that an answer earns: 1 if the answer is right, and 0 if it is wrong.
+
+        The arguments are not used.
+        """
         return BlindShares(1.0)
 
 

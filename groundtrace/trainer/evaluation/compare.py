@@ -127,8 +127,11 @@ def read_evaluation(folder: str) -> Evaluation:
 
 
 def _options(reward: Mapping[str, Any]) -> Any:
-    """Return all options of the recipe in ``reward``, the section of a config. A config of an earlier version lacks the
-    options that keep their defaults. If the recipe cannot be loaded here, only the options in ``reward`` are returned.
+    """Return all options of the recipe that ``reward``, a section of a config, names, including those with defaults.
+
+    A recipe is the code that computes the rewards of one paper. The defaults are added because ``reward`` may lack
+    them, e.g. if an earlier version of Groundtrace wrote it. If the recipe cannot be loaded here, only the options in
+    ``reward`` are returned.
 
     Only recipes and scorers of Groundtrace and of installed packages are loaded, because somebody else may have made
     the folder of the evaluation.

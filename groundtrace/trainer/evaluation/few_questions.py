@@ -27,8 +27,9 @@ def note_few(count: int, what: str, remedy: str = "") -> str | None:
     """Return a warning of one line if there are few questions; None if there are enough, or no questions.
 
     ``count`` is the number of questions, and ``what`` is ``evaluation``, ``validation`` or ``comparison``. The warning
-    ends with what the user can do: ``remedy``, or the text for ``what`` if it is "". The warning contains three
-    half-widths of Wilson's 95 % interval of the accuracy. For example, if ``count`` is 20, they are:
+    ends with what the user can do: the text ``remedy``. If ``remedy`` is "", a fixed text for ``what`` is used. The
+    warning contains three half-widths of Wilson's 95 % interval of the accuracy. For example, if ``count`` is 20, they
+    are:
 
     - 0.08 for 20 questions and an accuracy of 0 or 1, for which the interval is smallest;
     - 0.20 for 20 questions and an accuracy of 0.5, for which the interval is largest;

@@ -130,7 +130,7 @@ def accuracy_interval(answered: Sequence[EvaluatedQuestion]) -> list[float] | No
 
     ``answered`` holds the questions; those without graded answers are left out. The interval is computed for the number
     of questions. The number of answers is not used, because the answers to one question are not independent. A question
-    with several streams counts once.
+    with several streams (forms of response) counts once.
     """
     graded = [each for each in answered if each.outcomes]
     accuracy, questions = mean([o for each in graded for o in each.outcomes]), len({each.row.id for each in graded})
@@ -158,8 +158,8 @@ def iou(row: TrainingRow, scored: Scored) -> list[float]:
     boxes. For the second average, the highest IoU of each predicted box with any gold box is computed, and averaged
     over the predicted boxes.
 
-    If a response has no boxes, the number is 0 if the prompt requested boxes (the stream ``grounded``); else the list
-    is empty. The list is also empty if the question has no gold boxes.
+    If a response has no boxes, the number is 0 if the prompt requested boxes (the form of response ``grounded``); else
+    the list is empty. The list is also empty if the question has no gold boxes.
     """
     shown = () if row.frames else tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, 0) for _, name in row.images)
     boxes, gold = read_trace(0, scored.text, shown).boxes, row.question.gold_boxes
@@ -194,7 +194,7 @@ def point_f1(row: TrainingRow, scored: Scored) -> list[float]:
     boxes. The list is empty in three cases:
 
     - The question has no gold boxes.
-    - The prompt does not request points: it belongs to a stream of iVGR, and requests boxes or text only.
+    - The prompt does not request points, but boxes or text only, as the prompts of the paper iVGR do.
     - The response has boxes but no points.
 
     In all other cases, the F1 of a response without points is 0.

@@ -69,7 +69,7 @@ class WithoutColumns(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """Return the two scorers that are run. They score the outcome (whether the answer is right) and the form."""
+        """Return the two scorers (checks) that run: of the outcome (whether the answer is right) and of the form."""
         return scorers_named(outcome.NAME, format.NAME)
 
     @property
@@ -97,10 +97,10 @@ class WithoutColumns(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the outcome and the form of the responses to one question. The reward of each response is None.
 
-        The reward cannot be computed, because the question lacks data that the replaced recipe needs (``missing``). The
-        form is scored only if the requested form is known. ``cases`` holds each response with its question. The result
-        holds the verdicts (scores of one aspect) of each response, in the same order. ``memory``, the state of rewards
-        that learn during a training, is not used. Raises BudgetUsedUp if the budget for model calls is used up.
+        The reward cannot be computed, because the question lacks data (``missing``) that the configured reward needs.
+        The form is scored only if the requested form is known. ``cases`` holds each response with its question. The
+        result holds the verdicts (scores of one aspect) of each response, in the same order. ``memory``, the state of
+        rewards that learn during a training, is not used. Raises BudgetUsedUp if the budget for model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 

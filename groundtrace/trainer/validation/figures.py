@@ -29,7 +29,7 @@ def blind_lines(rows: Sequence[TrainingRow], recipe: Recipe) -> Figures:
     (:mod:`groundtrace.rewards.blindness`). The result has the keys ``blind_reward`` and ``blind_accuracy``. ``rows``
     are the rows with the questions. ``recipe`` is the code that computes the rewards of one paper. If the answers to
     all questions need a judge (a model that grades texts), because rules cannot grade them, both values are None. The
-    reward is also None if the recipe does not declare what it pays for an answer without looking.
+    reward is also None if the recipe does not define which share of the reward such an answer can earn.
     """
     figures = blind_figures([rewarded(row) for row in rows], type(recipe), recipe.settings)
     return {

@@ -49,7 +49,7 @@ class HeldOut:
 
     @property
     def note(self) -> str:
-        """Return a line for the user: the number of held-out questions, and of training rows removed for them."""
+        """Return a line for the user: the numbers of questions of the validation, and of removed training rows."""
         shared = f"; not trained on because of their images: {counted(self.left_out, 'row')}" if self.left_out else ""
         return f"held out for the validation: {counted(len(self.order), 'row')}{shared}"
 
@@ -114,7 +114,9 @@ def _chosen(groups: Sequence[str], share: float, seed: int) -> set[str]:
 
 
 def _without(shards: Shards, rows: Rows, settings: TrainerSettings) -> tuple[Shards, HeldOut | None]:
-    """Return the rows to train on and the held-out questions. ``rows`` holds the held-out questions.
+    """Return the rows to train on, and the held-out questions, which are only used for the validation.
+
+    ``shards`` holds all rows of the training data, and ``rows`` holds the held-out questions.
 
     The rows to train on are the rows of ``shards`` that do not share an image with a held-out question, neither
     directly nor through other rows. Raises ShardError if no row is left to train on.
@@ -166,7 +168,10 @@ def _media_of(row: TrainingRow) -> tuple[str, ...]:
 
 
 def _digest(rows: Sequence[TrainingRow], media: Sequence[tuple[str, ...]]) -> str:
-    """Return a digest of the ids, messages, gold answers, gold boxes and images of the rows."""
+    """Return a digest of the ids, messages, gold answers, gold boxes and images of the rows.
+
+    ``media`` holds the digests of each row's images.
+    """
     asked = [(row.id, row.messages, row.question.answer, row.question.gold_boxes) for row in rows]
     return hashlib.sha256(repr((asked, media)).encode()).hexdigest()
 

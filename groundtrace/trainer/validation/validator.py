@@ -221,10 +221,11 @@ class Validator:
             self._reward.memory = kept
 
     def _usable(self, held: HeldOut) -> list[Question]:
-        """Return the held-out questions to ask.
+        """Return the questions of the validation that can be asked.
 
-        A row that cannot be used, e.g. because its prompt is too long, is recorded in ``left_out.jsonl`` with the
-        reason. Raises ShardError if no row can be used.
+        ``held`` holds all these questions; the model is not trained on them. A row that cannot be used, e.g. because
+        its prompt is too long, is recorded in ``left_out.jsonl`` with the reason. Raises ShardError if no row can be
+        used.
         """
         check, room = (
             row_check(self._settings.reward),

@@ -30,7 +30,7 @@ class Metric:
     ``training`` is a metric's name in the records of the training, and ``validation`` is its name in the records of the
     validation. ``blind`` is the name of a constant that is drawn for comparison: the value that a model could reach
     without seeing the images. The records of the training hold this constant for the questions of the training, and
-    those of the validation hold it for the held-out questions. A name is "" if the chart has no such curve.
+    those of the validation hold it for the questions of the validation. A name is "" if the chart has no such curve.
     ``bounds`` holds the names of the lower and the upper bound of the validation's value; it is empty without them.
     """
 
@@ -108,9 +108,10 @@ class Chart:
 
     @property
     def figures(self) -> str:
-        """Return the last values of the curves as text, each followed by that of a policy that never looks.
+        """Return the last value of each curve as text, with the value that is possible without seeing the images.
 
-        An example is ``held out 0.11 (never looks 0.358) · training 0.172 (never looks 0.208)``.
+        An example is ``held out 0.11 (never looks 0.358) · training 0.172 (never looks 0.208)``. In this text, "held
+        out" is the validation. The part in parentheses is left out if its value is unknown.
         """
         last = {line.kind: short(line.last) for line in self.lines}
         found = []
@@ -139,7 +140,8 @@ def charts(metrics: Records, validations: Records, best: int | None = None) -> t
 def zeros(metrics: Records, validations: Records) -> list[str]:
     """Return the titles of the metrics that have no chart because their value is 0 at all steps.
 
-    ``metrics`` and ``validations`` are those of :func:`charts`.
+    ``metrics`` holds one record for each step of the training, and ``validations`` one for each validation
+    (:func:`charts`).
     """
     found = []
     for metric in (*METRICS, *_others(metrics, validations)):
@@ -151,7 +153,10 @@ def zeros(metrics: Records, validations: Records) -> list[str]:
 
 
 def _others(metrics: Records, validations: Records) -> list[Metric]:
-    """Return the first :data:`MAX_CHARTS` metrics of the records that are not in :data:`METRICS`."""
+    """Return the other metrics in the records, at most :data:`MAX_CHARTS`.
+
+    These are the metrics that are in neither :data:`METRICS` nor :data:`HIDDEN`.
+    """
     named = {name for metric in METRICS for name in (metric.training, metric.validation, metric.blind)}
     names = dict.fromkeys(name for record in (*metrics, *validations) for name in record)
     return [Metric(name, name, name) for name in names if name not in named and name not in HIDDEN][:MAX_CHARTS]

@@ -1,4 +1,4 @@
-"""Shows how many responses a step of GRPO has sampled by now, because the sampling may take minutes.
+"""Shows how many responses a step of GRPO has sampled until now, because the sampling may take minutes.
 
 On a terminal, the progress bar of the training gets a second row while a step samples. Otherwise, a line is printed
 every ``LINE_EVERY_S`` seconds. A response is counted when it is complete. A sampler in this process completes all
@@ -26,7 +26,7 @@ CHECK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class Sampled:
-    """Holds how many responses a training step has sampled by now.
+    """Holds how many responses a training step has sampled until now.
 
     Attributes:
         step: the number of the step, from 1.
@@ -73,8 +73,8 @@ Show = Callable[[Sampled | None], None]
 class SampledView:
     """Shows the progress of the sampling on stderr, as a row of the progress bar ``bar`` or as printed lines.
 
-    If stderr is not a terminal, the bar is not started, and lines are printed instead. Each task of the bar has a field
-    ``name``.
+    If stderr is not a terminal, the bar is not started, and lines are printed instead. ``bar`` is a progress bar of the
+    package rich whose rows (tasks) need a field ``name``.
     """
 
     def __init__(self, bar: Progress) -> None:
@@ -107,7 +107,7 @@ class CountingSampler(Sampler):
     """Draws responses with another sampler, ``sampler``, and counts them.
 
     Attributes:
-        wanted: the number of responses that were requested by now.
+        wanted: the number of responses that were requested until now.
         responses: the number of these responses that are complete.
     """
 
@@ -116,7 +116,10 @@ class CountingSampler(Sampler):
         self.wanted, self.responses = 0, 0
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Return ``n`` sampled turns (answers of the model) for each prompt. They are not counted."""
+        """Return ``n`` sampled turns (answers of the model) for each prompt. They are not counted.
+
+        ``seed`` is the seed of the sampling.
+        """
         return self._sampler.sample(prompts, n, seed)
 
     def sync(self) -> None:

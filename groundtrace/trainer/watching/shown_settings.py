@@ -1,7 +1,7 @@
 """Lists the settings of a training and of its reward for the page train.html.
 
-Each setting has its value and its default. The lists also hold the model of each role of the reward. They do not hold
-addresses and keys of endpoints, because users may send the page to other people.
+Each setting has its value and its default. The lists also hold the model of each role of the reward, such as ``judge``.
+They do not hold addresses and keys of endpoints (model servers), because users may send the page to other people.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ class ShownSetting:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether the value differs from that in the bundled config; without such a config, from the default."""
+        """Return whether the value differs from the bundled config, or, without such a config, from the default."""
         return self.value != (self.default if self.bundled is None else self.bundled)
 
 
@@ -85,9 +85,9 @@ class ShownReward:
 def shown_training(settings: TrainerSettings, command: str, bundled: str = "") -> tuple[ShownSetting, ...]:
     """Return the settings of a training for the page. Those that the user changed are first.
 
-    These are the settings that differ from the config ``bundled``, which is the name of a bundled config; if it is "",
-    those that differ from their defaults. ``command`` is the command of the trainer, ``sft`` or ``grpo``. The settings
-    of the reward and those that only other commands use are left out.
+    A setting counts as changed if it differs from the bundled config with the name ``bundled``. If ``bundled`` is "",
+    it counts as changed if it differs from its default. ``command`` is the command of the trainer, ``sft`` or ``grpo``.
+    The settings of the reward and those that only other commands use are left out.
     """
     names = SECTIONS[command]
     values = {name: each for name, each in to_jsonable_python(settings).items() if name in names}
@@ -114,7 +114,7 @@ def shown_training(settings: TrainerSettings, command: str, bundled: str = "") -
 
 
 def shown_reward(reward: RewardSettings) -> ShownReward:
-    """Return the recipe, the scorers and the settings of the reward for the page."""
+    """Return the recipe (the code that computes the reward), the scorers (checks) and the settings, for the page."""
     recipe = reward.make_recipe()
     defaults, meanings = dict(_values(RewardSettings(), _defaults(recipe.Settings))), _meanings(recipe.Settings)
     settings = [
@@ -144,7 +144,8 @@ def _changed_first(settings: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]
 def _values(reward: RewardSettings, options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each key of the section ``[reward]`` with its value as text.
 
-    ``options`` are the settings of the recipe as JSON data. The value of a role is its model.
+    ``options`` are the settings of the recipe (the code that computes the reward) as JSON data. The value of a model
+    role, such as ``judge``, is the name of its model.
     """
     for name, value in flat_values(options, "options."):
         yield name, _text(value)
@@ -162,7 +163,9 @@ def _defaults(cls: type) -> dict[str, Any]:
 
 
 def _meanings(options: type) -> dict[str, str]:
-    """Return the meaning of each key of the section ``[reward]``. ``options`` is the settings class of the recipe.
+    """Return the meaning of each key of the section ``[reward]``.
+
+    ``options`` is the settings class of the recipe, which is the code that computes the reward.
 
     If the user may choose the name of a key, as in ``options.weights.spatial``, the meaning is that of its section.
     """
