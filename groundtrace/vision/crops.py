@@ -114,7 +114,11 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
 
 
 def _padded(box: Box, size: Size, margin: float) -> Corners | None:
-    """Return the box with its margin, clipped to the image; None if the box has no area inside the image."""
+    """Return the box with a margin, clipped to the image; None if the box has no area inside the image.
+
+    ``margin`` is the share of the width and height of the box that is added on each side. ``size`` is the (width,
+    height) of the image.
+    """
     corners = (box.x1, box.y1, box.x2, box.y2)
     if not all(map(math.isfinite, corners)):
         return None
@@ -128,8 +132,9 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
     """Return the smallest rectangle in whole pixels that contains the padded box ``corners`` (x1, y1, x2, y2).
 
-    The width and the height of the rectangle are at least ``min_side_px``. If a side of the image is shorter than
-    ``min_side_px``, the rectangle has the full length of this side.
+    ``size`` is the (width, height) of the image. The width and the height of the rectangle are at least
+    ``min_side_px``. If a side of the image is shorter than ``min_side_px``, the rectangle has the full length of this
+    side.
     """
     (width, height), (x1, y1, x2, y2) = size, corners
     left, right = _widened(math.floor(x1), math.ceil(x2), width, min_side_px)

@@ -149,7 +149,10 @@ class _PngHeader:
 
 
 def _png_header(data: bytes) -> _PngHeader:
-    """Read the PNG's header fields, and check the lengths and checksums of all chunks up to the end chunk."""
+    """Return the header fields of a PNG, after a check of the lengths and checksums of all chunks up to the end chunk.
+
+    Raises UndecodableMedia if the file is incomplete or damaged.
+    """
     names: set[bytes] = set()
     fields: tuple[int, int, int, int] | None = None
     key: int | None = None
@@ -295,7 +298,7 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
 
 
 def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
-    """Return the bits per sample that a TIFF declares; 8 for other formats."""
+    """Return the numbers of bits per sample, as a TIFF states them in its header; (8,) for other formats."""
     bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
     return bits if isinstance(bits, tuple) else (bits,)
 

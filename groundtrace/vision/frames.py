@@ -20,8 +20,8 @@ an index with one entry for each frame, instead of presentation times. The n-th 
 entry. Empty index entries, which only repeat the frame before, are not counted.
 
 The content of the file determines the format. Other files that the clip refers to are never opened. Non-square pixels
-and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their
-length.
+and HDR colours are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, because these files
+state their own length.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
 def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
     """Return whether a video file is cut off.
 
-    The format of the file, such as MP4 or Matroska, declares the length of the file. A file is cut off if it declares
-    more bytes than it has. ``size`` is the number of bytes that it has, and ``head`` holds the first of them.
+    A video file, such as an MP4 or Matroska file, states its own length in bytes. It is cut off if this length is
+    larger than ``size``, the number of bytes that the file really has. ``head`` holds the first bytes of the file.
     """
     at, length, unknown = 0, 0, 0
     if head.startswith(b"RIFF"):

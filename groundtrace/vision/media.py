@@ -178,8 +178,8 @@ class MediaStore:
         """Return the kind of a file ("image", "video", or None for neither) and its bytes. A local file is opened only
         once.
 
-        ``max_clip_bytes`` is the maximum size of a clip. If it is None, clips are not wanted: a clip is then returned
-        with empty bytes. For any other file, the maximum size is ``max_bytes`` of the store's limits.
+        ``max_clip_bytes`` is the maximum size of a clip. If it is None, no clip is read: the kind "video" is then
+        returned with empty bytes. For any other file, the maximum size is ``max_bytes`` of the store's limits.
 
         Raises :class:`UndecodableMedia` of the kind ``too_large`` for a file above its maximum size; such a file is not
         read in full. Raises :class:`MediaNotAllowed` if ``uri`` is not a valid media URI or the file may not be read,

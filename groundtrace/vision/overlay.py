@@ -110,8 +110,9 @@ def _draw(
 ) -> None:
     """Draw points, boxes and captions onto the canvas, in this order: boxes, connecting lines, captions, points.
 
-    A line connects a caption with its point or box if they are not close together. ``targets`` is ``(n, 4)``: x1,
-    y1, x2, y2 of each point and box on the canvas. The first ``n_points`` of them are points.
+    A line connects a caption with its point or box if they are not close together. ``captions`` and ``colours`` hold
+    the caption and the colour of each point and box. ``font_px`` is the font size in pixels. ``targets`` is ``(n, 4)``:
+    x1, y1, x2, y2 of each point and box on the canvas. The first ``n_points`` of them are points.
     """
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
     for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
