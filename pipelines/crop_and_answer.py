@@ -44,9 +44,9 @@ class Settings(RunSettings):
     """Holds the config of this pipeline: a section for each stage (step) that has settings, and one for the frames of
     clips.
 
-    The policy is the model whose answers are measured. The settings of its endpoint must name its model family (models
-    that write coordinates in the same way) or its coordinate frame (the range of the coordinates, such as pixels or
-    0–1000).
+    The policy is the model whose answers are measured. The settings of its endpoint (model server) must name its model
+    family (models that write coordinates in the same way) or its coordinate frame (the range of the coordinates, such
+    as pixels or 0–1000).
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -64,9 +64,10 @@ class Settings(RunSettings):
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Add all stages (steps) of this recipe to a Beam pipeline, and return the outputs: RL drafts and ``crops.json``.
 
-    A draft is a question with all results of the stages so far; each RL draft becomes one row of the ``rl`` set.
-    ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the media and the
-    models of this run. ``settings`` is the config. ``crops.json`` holds the policy's accuracies without and with crops.
+    A draft is a question with all results of the stages so far; each RL draft becomes one row of the output set ``rl``.
+    ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the images and clips,
+    and the models of this run. ``settings`` is the config. ``crops.json`` holds the policy's accuracies without and
+    with crops.
     """
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, run.roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -76,8 +76,8 @@ class Settings(RunSettings):
 
     With the defaults of ``attempt`` and ``difficulty``, general questions (without boxes) are kept if one or two of
     five answers are right. The paper samples these answers from its cold-start model, i.e. the model after SFT. If the
-    policy was also trained on SFT rows, set ``attempt.as_trained`` to true. The prompts of the attempts then have the
-    same words as those of the SFT rows, which the policy knows from its training.
+    policy (the model whose answers are sampled) was also trained on SFT rows, set ``attempt.as_trained`` to true. The
+    prompts of the attempts then have the same words as those of the SFT rows, with which the policy was trained.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)
@@ -106,11 +106,11 @@ class Settings(RunSettings):
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Add all stages (steps) of this recipe to a Beam pipeline; return its outputs: SFT drafts, RL drafts, batch plan.
 
-    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
-    media and the models of this run. ``settings`` is the config. The batch plan is the file ``batch_plan.json``, which
-    states how many prompts of a training batch come from questions with boxes, and how many from questions without
-    boxes.
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the output set
+    ``sft`` or ``rl``. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    images and clips, and the models of this run. ``settings`` is the config. The batch plan is the file
+    ``batch_plan.json``, which states how many prompts of a training batch come from questions with boxes, and how many
+    from questions without boxes.
     """
     models, roots, target = run.models, run.roots, run.draw.target_sft
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

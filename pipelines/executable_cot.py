@@ -190,9 +190,9 @@ def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
 def is_in_text(draft: Draft, settings: Settings) -> bool:
     """Return whether a hard question is answered in text without code.
 
-    ``draft`` holds the question and its pass rate (the share of the policy's attempts that are right). The result is
-    True if this pass rate is at least ``text_from`` of ``settings``. It is always False if ``text_from`` is None or if
-    the question has no pass rate.
+    ``draft`` holds the question and its pass rate (the share of right answers among several sampled answers). The
+    result is True if this pass rate is at least ``text_from`` of ``settings``. It is always False if ``text_from`` is
+    None or if the question has no pass rate.
     """
     rate = draft.pass_rate
     return settings.text_from is not None and rate is not None and rate >= settings.text_from
@@ -203,8 +203,8 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
 
     ``draft`` holds the question, and ``settings`` is the config. The result is True in two cases:
 
-    - The pass rate (the share of the policy's attempts that are right) is at least ``text_from``. The solution then
-      stays in text: no later stage changes it.
+    - The pass rate (the share of right answers among several sampled answers) is at least ``text_from``. The solution
+      then stays in text: no later stage changes it.
     - The first case does not apply, and ``trajectory.rewritten_sources`` names the source of the question. A later
       stage then replaces the calculations in the solution by code.
 
@@ -214,7 +214,10 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
 
 
 def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
-    """Return the transform with two outputs: first the drafts for which ``rule`` is false, then all other drafts."""
+    """Return the transform with two outputs: first the drafts for which ``rule`` is false, then the others.
+
+    A draft is a question with all results of the stages (steps) so far.
+    """
     return beam.Partition(lambda draft, _: int(rule(draft)), 2)  # type: ignore[arg-type]
 
 
@@ -247,9 +250,9 @@ def is_asked(draft: Draft) -> bool:
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Add all stages (steps) of this recipe to a Beam pipeline, and return the outputs: SFT drafts and RL drafts.
 
-    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
-    media and the models of this run. ``settings`` is the config.
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the output set
+    ``sft`` or ``rl``. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    images and clips, and the models of this run. ``settings`` is the config.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(

@@ -140,10 +140,10 @@ def domain_of(draft: Draft) -> str:
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Add all stages (steps) of this recipe to a Beam pipeline; return its SFT drafts, RL drafts and ``judges.json``.
 
-    A draft is a question with all results of the stages so far; each returned draft becomes one row of the ``sft`` or
-    the ``rl`` set. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
-    media and the models of this run. ``settings`` is the config. ``judges.json`` holds how often the three judges of
-    the reasoning were right on a sample of the SFT drafts.
+    A draft is a question with all results of the stages so far; each returned draft becomes one row of the output set
+    ``sft`` or ``rl``. ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the
+    images and clips, and the models of this run. ``settings`` is the config. ``judges.json`` holds how often the three
+    judges of the reasoning were right on a sample of the SFT drafts.
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

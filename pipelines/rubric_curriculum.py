@@ -119,10 +119,10 @@ class Settings(RunSettings):
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Add all stages (steps) of this recipe to a Beam pipeline, and return its outputs: RL drafts and ``rubrics.json``.
 
-    A draft is a question with all results of the stages so far; each RL draft becomes one row of the ``rl`` set.
-    ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the media and the
-    models of this run. ``settings`` is the config. ``rubrics.json`` holds the measured pass rate of each rubric (a
-    criterion by which a judge grades a response).
+    A draft is a question with all results of the stages so far; each RL draft becomes one row of the output set ``rl``.
+    ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the images and clips,
+    and the models of this run. ``settings`` is the config. ``rubrics.json`` holds the measured pass rate of each rubric
+    (a criterion by which a judge grades a response).
     """
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)

@@ -65,7 +65,7 @@ def _check_files(parsed: argparse.Namespace, runs: Sequence[Path]) -> None:
 
 
 def _write(name: str, text: str) -> None:
-    """Write a file. Raises UserError if it cannot be written."""
+    """Write ``text`` to the file ``name``. Raises UserError if the file cannot be written."""
     try:
         Path(name).expanduser().write_text(storable(text), "utf-8")
     except OSError as error:

@@ -1,9 +1,9 @@
 """Implements ``beam init``, which writes a config to start from.
 
 The config names the input column that holds each field, such as the question. It also lists the columns that are not
-used. The endpoint in the config is a local model server. With ``--embedded``, the config has no endpoint, and the
-embedded engine has all roles. This engine is a part of Groundtrace without a neural network, and reads only drawn
-shapes. Before ``beam run`` can use the config, the user may have to change the config:
+used. The endpoint in the config is a model server on this machine. With ``--embedded``, the config has no endpoint, and
+the embedded engine replaces all models. This engine is a part of Groundtrace without a neural network, and reads only
+drawn shapes. Before ``beam run`` can use the config, the user may have to change the config:
 
 - If the model is on another server, the user changes three lines.
 - If no column was found for a required field, the config has a line in which the user writes the column's name.
@@ -95,8 +95,8 @@ def starting_config(data: str, name: str, embedded: bool = False) -> str:
 
     ``data`` names the input: a file, a folder or the id of a data set. ``name`` is the file to which the config will be
     written; the example commands in the config's comments contain this name. If ``embedded`` is True, the config names
-    no model server. The embedded engine (a part of Groundtrace without a neural network) then has all roles. Raises
-    :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
+    no model server. The embedded engine (a part of Groundtrace without a neural network) then replaces all models.
+    Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
     found = find_input(data)
     check_questions(found, RowSettings())

@@ -78,9 +78,9 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary]]:
     """Yield the database of the runs, and the summary of the first run.
 
-    If ``sql`` is not None, the database also has the marks and judgements of reviewers
-    (:func:`groundtrace.publishing.view.review_tables.add_review_tables`). The body of the ``with`` statement queries
-    the database. Raises InspectError if such a query fails.
+    If ``sql`` is not None, the database also has the marks (such as flags) and judgements that persons made in ``beam
+    view`` (:func:`groundtrace.publishing.view.review_tables.add_review_tables`). The body of the ``with`` statement
+    queries the database. Raises InspectError if such a query fails.
     """
     summaries = [read_summary(run, digests=True) for run in runs]
     one = len(runs) == 1
@@ -110,7 +110,7 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     - difficulty: the numbers of records by pass rate (the share of right attempts);
     - diversity: how evenly the rows are spread over the classes of a property, such as their source;
     - the columns that stages added, and columns of the input that were kept;
-    - the calls and costs of each role (such as teacher);
+    - the model calls and costs of each role (such as teacher);
     - truncated replies.
 
     A table without rows is left out. There are three exceptions: the tables of the stages, of the rejections, and of

@@ -123,9 +123,10 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     ``prepared`` is the data set with its files. The lines are, in this order:
 
     - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
-    - A line with the numbers of rows whose records a reviewer flagged in ``beam view``: of the rows that are left out
-      for this reason if the user requested it, and else of published rows, if there are any. If flags of left-out rows
-      were set on another version of their row, a line states their number.
+    - A line with the numbers of rows whose records a reviewer flagged in ``beam view``, if there are any. If the user
+      requested it, these rows are left out; otherwise they are published. If they are left out, and some flags were set
+      on another version of their row (with another trace, or in another output set), a further line states the number
+      of these flags.
     - A line with the number of judged traces if the result of an audit is published. In an audit, a person judges
       traces of the run. If some traces of the audit were not judged, the line is a warning.
     - A line for each file, with its size.

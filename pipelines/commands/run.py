@@ -55,9 +55,9 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run a pipeline over the first records of its input, print a forecast for all records, and return the exit code 0.
 
     ``parsed`` holds the parsed arguments of the command line. ``beam_options`` are the options for Beam, which come
-    after ``--`` on the command line. The forecast states the calls, the cost and the rows to expect. Raises ConfigError
-    for an option with a wrong value, and the errors of :func:`make_plan` (e.g. for an invalid config) and of
-    :func:`execute` (e.g. if a model server is unreachable).
+    after ``--`` on the command line. The forecast states the numbers of model calls and rows to expect, and the cost.
+    Raises ConfigError for an option with a wrong value, and the errors of :func:`make_plan` (e.g. for an invalid
+    config) and of :func:`execute` (e.g. if a model server is unreachable).
     """
     _check_limit(parsed.limit)
     plan = make_plan(_run_arguments(parsed, beam_options, measure=True))

@@ -142,9 +142,10 @@ def _licence_notes(licences: Collection[tuple[str, str]]) -> list[str]:
 
 
 async def _official_note(plan: Plan, role: str) -> str:
-    """Return a note for the user if OpenAI's own client cannot use the server of a role's endpoint; otherwise "".
+    """Return a note for the user if OpenAI's own client cannot use the model server of a role; otherwise "".
 
-    OpenAI's own client is the Python package ``openai``. Only endpoints of the kind ``openai`` are checked.
+    A role is the task of a model, such as ``teacher``. OpenAI's own client is the Python package ``openai``. Only
+    servers whose endpoint in the config has the kind ``openai`` are checked.
     """
     settings = plan.models.endpoint(role)
     return await official_client_note(settings) if settings.kind == "openai" else ""
@@ -152,6 +153,8 @@ async def _official_note(plan: Plan, role: str) -> str:
 
 async def _check(plan: Plan, role: str) -> str:
     """Check whether the endpoint (model server) of a role can answer requests, and return a line that describes it.
+
+    A role is the task of a model, such as ``teacher``.
 
     Some servers are started by the run itself. This function does not start such a server: it only searches for the
     program that starts the server. Raises CallError if the endpoint cannot answer requests.

@@ -48,7 +48,7 @@ record, which may be long."""
 
 @dataclass(frozen=True)
 class OpenedRows:
-    """Holds the rows of a run with their images and with the marks that a person set on them.
+    """Holds the rows of a run with their images, and the marks (such as flags) that a person added to rows.
 
     ``run`` is the run folder. ``other`` is the second run; None if only one run is viewed.
     """
@@ -60,7 +60,7 @@ class OpenedRows:
     other: OtherRun | None
 
     def filters(self, at: str) -> Filters:
-        """Return the filters in ``at``, the value of the option ``--at``. Raises InspectError for unknown ones."""
+        """Return the filters in ``at``, the value of the option ``--at``. Raises InspectError for an unknown filter."""
         try:
             return read_filters(state_of(at), self.rows.dimensions)
         except BadFilter as error:
@@ -80,7 +80,7 @@ class OpenedRows:
         return found
 
     def close(self) -> None:
-        """Close the tables with the rows and the shards, so that their memory and their files are freed."""
+        """Close the tables with the rows, and the Parquet files of the run, so that memory and files are freed."""
         self.rows.close()
         self.images.close()
         if self.other:
@@ -88,7 +88,7 @@ class OpenedRows:
 
 
 def _listed(name: str, known: Sequence[str]) -> str:
-    """Return a text with the values that a column has, at most :data:`MAX_VALUES`."""
+    """Return a text with the values ``known`` that the column ``name`` has, at most :data:`MAX_VALUES`."""
     values = [printable(each) or "(no value)" for each in known[:MAX_VALUES]]
     left = [f"and {len(known) - len(values)} more"] if len(known) > len(values) else []
     return f"{name} has the {'value' if len(known) == 1 else 'values'} {', '.join([*values, *left])}"
@@ -185,8 +185,8 @@ async def _started(app: web.Application, listener: socket.socket) -> web.AppRunn
 def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopening: Reopening, at: str = "") -> _Page:
     """Open the run, and return its page: that of its rows, or that of its requests if it has not finished.
 
-    ``at`` is the value of the option ``--at`` at the start of the command. Later, the browser has an address of its
-    own, so a run without the columns of ``--at`` can be opened again.
+    ``at`` is the value of the option ``--at`` (the filters of the page) when the command starts. If the run is opened
+    again later, ``at`` is "". So the run can be opened even if it no longer has the columns of ``--at``.
     """
     begun, run = time.monotonic(), local_copy(parsed.run).absolute()
     if is_unfinished(run) and not (parsed.other or parsed.at or parsed.audit or "://" in parsed.run):
@@ -209,7 +209,10 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
 
 
 def _opened_audit(opened: OpenedRows, parsed: argparse.Namespace) -> Audit:
-    """Return the sample of traces that a person judges. Raises InspectError for a run in an object store."""
+    """Return the sample of traces (the teacher's responses) that a person judges in this view.
+
+    Raises InspectError for a run in an object store.
+    """
     if "://" in parsed.run:
         raise InspectError(
             f"--audit cannot write judgements to {parsed.run}, because this run is in an object store: copy the "

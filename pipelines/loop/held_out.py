@@ -83,12 +83,13 @@ def _problem(
     wanted: int,
     share: float,
 ) -> str:
-    """Return the message of a SplitError: why one part of the split would be empty, and what to do.
+    """Return the message of a SplitError: why one part of the questions would be empty, and what to do.
 
-    The empty part is the held-out part or the part to train on. An index is a record's place in the input, from 0.
+    The empty part is the held-out part (for the evaluation) or the part to train on. An index is a record's place in
+    the input, from 0.
 
     Args:
-        usable: The media of each usable record, by the record's index (as text).
+        usable: The images and clips of each usable record, by the record's index (as text).
         members: The indices of the records in each media group, by the name of the group.
         free: The part of ``members`` with the media groups that may be held out.
         held: The name of the media group of each held-out record, by the record's index.

@@ -20,19 +20,23 @@ STAMPS = "media.json"
 
 
 def write_stamps(folder: Path, root: Path, names: Iterable[str]) -> None:
-    """Write the stamps of media into the folder of the questions.
+    """Write the size, the time of the last change and the SHA-256 of each media file into the folder of the questions.
 
-    ``root`` is the folder of the input, and ``names`` are the paths of the media in it.
+    ``folder`` is the folder of the questions. ``root`` is the folder of the input, and ``names`` are the paths of the
+    media files below ``root``.
     """
     stamps = {name: [*_times(root / name), _sha256(root / name)] for name in sorted(names)}
     (folder / STAMPS).write_text(json.dumps(stamps) + "\n", "utf-8")
 
 
 def changed_medium(folder: Path, root: Path) -> Path | None:
-    """Return the path of the first medium of the input that has changed; None if there is none.
+    """Return the path of the first media file of the input that has changed; None if there is none.
 
-    A medium that the input does not have any more has not changed: the parts have it still. ``folder`` is that of the
-    questions, and ``root`` is the folder of the input. Raises OSError or ValueError if a file cannot be read.
+    A file has changed if its SHA-256 differs from the one that :func:`write_stamps` has written.
+
+    A file that was removed from the input does not count as changed, because the divided questions still have a link to
+    it. ``folder`` is the folder of the questions, and ``root`` is the folder of the input. Raises OSError or ValueError
+    if a file cannot be read.
     """
     stamps: Mapping[str, Any] = read_json(folder / STAMPS, MAX_STAMPS_BYTES) if (folder / STAMPS).exists() else {}
     if not isinstance(stamps, dict):

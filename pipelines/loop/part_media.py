@@ -1,4 +1,4 @@
-"""Puts the media of records into the folders of the two parts of a divided input.
+"""Puts the media (images and clips) of records into the folders of the two parts of a divided input.
 
 The two parts are the questions to train on, and the questions to evaluate on. Each folder thus holds all files that its
 questions need. The input may come from a stranger, who can choose the paths of media and the files at these paths. So a
@@ -22,7 +22,7 @@ The URIs of these media, ``run:media/…``, contain the same name.
 
 
 class PartMedia:
-    """Puts the media of records into the folders of the parts.
+    """Puts the media (images and clips) of records into the folders of the two parts of a divided input.
 
     ``store`` opens the media of the input. ``folder`` is the folder into which the store has written the embedded
     media, i.e. the media that the input's rows contain as bytes.
@@ -34,7 +34,9 @@ class PartMedia:
         """The paths, in the input's folder, of the local media that a part has as links or copies."""
 
     def put(self, uri: str, side: Path) -> None:
-        """Put a medium into the folder ``side`` of a part, under its path in the input. A missing file is left out.
+        """Put a medium (image or clip) into the folder ``side`` of a part, under its path in the input.
+
+        A missing file is left out. ``uri`` is the URI of the medium.
 
         If the medium is a link to a file outside the input's folder, a run rejects each question with this medium. So
         the part gets a link to the same file, and a run that reads the part rejects the question, too. A link to a
@@ -74,11 +76,11 @@ class PartMedia:
         _link(source.resolve(), target)
 
     def _keep_link(self, relative: str, side: Path) -> None:
-        """Make a link in the folder ``side`` of a part if the medium is a link to a file outside the input's folder.
+        """Make a link in the folder ``side`` if an image or clip is a link to a file outside the input's folder.
 
-        ``relative`` is the path of the medium in the input. The new link has the same path in ``side``, and leads to
-        the same file. Any other link, e.g. a link to a folder, is left out. A link with the path of the folder for
-        embedded media is left out, too.
+        ``relative`` is the path of the image or clip in the input, and ``side`` is the folder of one part of the input.
+        The new link has the same path in ``side``, and leads to the same file. Any other link, e.g. a link to a folder,
+        is left out. A link with the path of the folder for embedded media is left out, too.
         """
         target = side / relative
         if is_in_store(self._store.input_root) or os.path.lexists(target) or target == side / EMBEDDED:

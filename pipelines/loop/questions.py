@@ -166,9 +166,10 @@ def _check_kept(rows: RowSettings) -> None:
 def _write(
     folder: Path, found: Input, rows: RowSettings, storage: StorageSettings, settings: HeldOutSettings
 ) -> Division:
-    """Write the questions to train on and the held-out questions into two subfolders of the empty ``folder``. Return
-    the sizes of the two parts and the media groups of the held-out questions. A media group consists of the questions
-    that share an image.
+    """Divide the questions, and write those to train on and those to evaluate on into two subfolders of ``folder``.
+
+    ``folder`` must be empty. Returns the sizes of the two parts, and the media groups of the questions to evaluate on.
+    A media group consists of the questions that share an image.
     """
     store = MediaStore(found.media_root, str(folder), cache_bytes=0, storage=storage)
     lines, records = folder / _ALL, list[tuple[str, InputRecord | None]]()
@@ -200,7 +201,7 @@ def _write_parts(folder: Path, lines: Iterable[str], held: Mapping[int, str], me
 
 
 def _placed(line: str, has_uris: bool, media: PartMedia, side: Path) -> str:
-    """Put the media of a record into the folder ``side``; return the record's JSON line with the paths of the media.
+    """Put a record's images and clips into the folder ``side``; return the record's JSON line with their paths.
 
     ``side`` is the folder of the record's part: the questions to train on, or the questions to evaluate on.
     ``has_uris`` is True if the line holds URIs instead of paths; the URIs are then replaced by paths. A line that is

@@ -207,9 +207,10 @@ def run_loop(loop: Loop, run_command: RunCommand = run_process) -> Path:
 
 
 def _do_unless_done(loop: Loop, name: str, title: str, run_command: RunCommand) -> None:
-    """Run the step ``name`` of a loop if it is not finished, and print this with ``title`` in front.
+    """Run the step ``name`` of a loop if it is not finished, and print a line that states what happens.
 
-    ``run_command`` runs the command, and the errors are those of :func:`_do`.
+    The line begins with ``title``. It states that the step was finished before, or what the step does; then a second
+    line has the command. ``run_command`` runs the command. Raises the errors of :func:`_do`.
     """
     steps = make_steps(loop, trained_revision(loop.out))
     step = next(each for each in steps if each.name == name)

@@ -1,7 +1,7 @@
 """Lists the steps of a loop: their commands, configs and folders, and the steps on which each of them depends.
 
 The steps are: curate → make the tiny model (only for ``--model tiny``) → evaluation of the base model → SFT →
-evaluation → second run of the pipeline, which measures the pass rates of the trained policy and writes the RL set →
+evaluation → second run of the pipeline, which measures the pass rates of the trained policy and writes the RL rows →
 GRPO → evaluation. The list is computed from the loop's arguments and settings; this module reads and writes no files.
 """
 
@@ -112,7 +112,7 @@ class Step:
         result: The file or folder whose existence shows that the step is finished.
         after: The names of the steps whose results this step reads.
         config: The values of the config file that the loop writes for this step; None for a step without such a file.
-        depends_on: A text, such as the digest of the recipe. The step must be done again if this text changes.
+        depends_on: A text, such as the digest of the pipeline's file. The step must be done again if this text changes.
         starts_anew: What happens if the digest of the step (:func:`identities`) has changed since its folder was made.
             If True, the folder is moved away before the step begins. If False, the step works in this folder.
         resumes: Whether the command can continue in the folder if it did not finish, e.g. because it was killed. If
@@ -206,10 +206,10 @@ def _curate(loop: Loop) -> Step:
 
 
 def _rl(loop: Loop, model: str, revision: str) -> Step:
-    """Return the step that measures the pass rates of the model after SFT, and makes the RL set.
+    """Return the step that measures the pass rates of the model after SFT, and makes the rows for RL.
 
-    The RL set has the training questions whose pass rates are inside the recipe's band (the range to keep). ``model``
-    is the path of the model after SFT. ``revision`` identifies the present weights of this model.
+    The rows are the training questions whose pass rates (shares of right answers) are in the pipeline's range to keep.
+    ``model`` is the path of the model after SFT. ``revision`` identifies the present weights of this model.
     """
     kept = {name: value for name, value in loop.curation.items() if name != "difficulty"}
     if isinstance(attempt := kept.get("attempt"), Mapping):
@@ -227,8 +227,11 @@ def _rl(loop: Loop, model: str, revision: str) -> Step:
 def _run(loop: Loop, name: str, title: str, config: Mapping[str, Any], after: tuple[str, ...]) -> Step:
     """Return a step that runs the pipeline.
 
-    A run without rows may replace an earlier one (``--replace``): rows of an earlier model or config would mislead the
-    training after it. The earlier rows are kept in the subfolder ``previous``.
+    ``name`` and ``title`` are the name of the step and a line on what it does. ``config`` holds the values of the
+    config of the run. ``after`` holds the names of the steps whose results this step reads.
+
+    The option ``--replace`` lets a run without rows replace an earlier run that has rows. Otherwise the next training
+    would use rows of an earlier model or config. The earlier rows are kept in the subfolder ``previous``.
     """
     folder, data = loop.out / name, loop.out / FOLDER / TRAIN
     command = ("beam", "run", loop.recipe, "--input", str(data), "--output", str(folder))

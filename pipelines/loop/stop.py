@@ -20,8 +20,8 @@ AGAIN = "Run the same command again to continue."
 class StepFailed(Exception):
     """Raised if the command of a step of ``beam loop`` failed, for example the training.
 
-    ``code`` is the exit code with which ``beam loop`` ends. ``what`` is the end of the command, such as "ended with
-    code 2".
+    ``code`` is the exit code with which ``beam loop`` ends. ``what`` is a text that describes how the command of the
+    step ended, such as "ended with code 2".
     """
 
     def __init__(self, step: Step, code: int, log: Path) -> None:

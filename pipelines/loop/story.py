@@ -69,8 +69,8 @@ class ShownStep:
         name: The name of the step.
         title: One line on what the step does.
         state: ``done``, ``running``, ``failed``, ``stopped`` or ``waiting``.
-        note: A remark on the state: the folder of the step holds a result of other settings, or one that was made from
-            an earlier result of another step; else "".
+        note: A remark if the result in the folder of the step is out of date: it was made with other settings, or from
+            an earlier result of another step. Otherwise "".
         took: The duration of the step as text; "" if it is not known.
         report: A link to the page that the step wrote, relative to the loop's page; "" if there is none.
         log: A link to the output of the step's command, relative to the loop's page; "" if there is none.
@@ -87,7 +87,7 @@ class ShownStep:
 
 @dataclass(frozen=True)
 class Model:
-    """Holds the results of one model, or the differences between two models, on the held-out questions.
+    """Holds the results of one model, or the differences between two models, on the questions of the evaluation.
 
     ``name`` is the name on the page, such as "SFT" or "SFT − base". ``figures`` maps each measure (``accuracy`` and
     ``point_f1``) to an estimate with its 95 % interval, or to None if the measure has no value for any question.
@@ -109,7 +109,7 @@ class Story:
         differences: The differences between two evaluated models.
         blind: The accuracy of the best policy that ignores the images; None if it is unknown.
         curves: The charts of each training, with the training's name.
-        questions: A few held-out questions with the answers of the models.
+        questions: A few questions of the evaluation with the answers of the models.
         stop: Why the loop stopped before its end; None if it did not stop.
         notes: Sentences that a reader needs to interpret the figures, e.g. that the questions are few.
     """
@@ -223,7 +223,10 @@ def few_rows(loop: Loop, name: str, summary: RunSummary) -> str:
 
 
 def _notes(loop: Loop, division: Division, done: set[str]) -> list[str]:
-    """Return the warnings about few held-out questions, few media groups and few rows of the finished runs."""
+    """Return warnings: that the evaluation has few questions or few media groups, and that finished runs have few rows.
+
+    A media group consists of the questions that share an image. ``done`` holds the names of the finished steps.
+    """
     groups = len(set(division.groups.values()))
     found = few_in_comparison(division.held, groups, LOOP_REMEDY) if done.intersection(EVALUATIONS.values()) else []
     for name, (made, _) in ROWS_OF.items():
@@ -236,7 +239,8 @@ def _shown_steps(loop: Loop, running: str, stop: Stop | None) -> list[ShownStep]
     """Return the steps of a loop with their states.
 
     A result is current if the step was finished with its present identity, and the results that the step reads are
-    current, too. A step with another result waits, and the page shows nothing of this result.
+    current, too. A step whose result is not current is shown as waiting, unless it is running or the loop stopped at
+    it. The page does not show results that are not current.
     """
     made = make_steps(loop, trained_revision(loop.out))
     present = identities(loop, made)
@@ -259,7 +263,11 @@ def _shown_steps(loop: Loop, running: str, stop: Stop | None) -> list[ShownStep]
 
 
 def _shown(loop: Loop, step: Step, state: str, record: StepRecord | None, is_fit: bool) -> ShownStep:
-    """Return what the page shows of a step. ``is_fit`` is False if ``record`` is that of a result out of date."""
+    """Return the facts about a step that the page shows.
+
+    ``state`` is the state of the step, such as ``done``. ``record`` holds the times and the exit code of the step; None
+    if the step has not begun. ``is_fit`` is False if the result to which ``record`` belongs is out of date.
+    """
     if record is None or not is_fit:
         return ShownStep(step.name, step.title, state, OUTDATED if record is not None else "", "", "", "")
     report = next((name for name in REPORTS if (step.folder / name).is_file()), "")
@@ -290,7 +298,7 @@ def _differences(answered: Mapping[str, Answered], division: Division) -> Iterat
 
 
 def _blind(out: Path, done: set[str]) -> float | None:
-    """Return the accuracy, on the held-out questions, of the best policy that ignores the images.
+    """Return the accuracy, on the questions of the evaluation, of the best policy that ignores the images.
 
     For each answer type, this policy gives one constant answer: the most frequent gold answer. ``out`` is the output
     folder of the loop, and ``done`` holds the names of the finished steps. The numbers are from the report of the first
@@ -316,10 +324,10 @@ def _curves(folder: Path) -> list[Chart]:
 
 
 def _questions(out: Path, answered: Mapping[str, Answered]) -> list[ShownQuestion]:
-    """Return at most three held-out questions, by which the page compares the first and the last evaluated model.
+    """Return at most three questions of the evaluation, with which the page compares the first and the last model.
 
-    There is at most one question of each of these kinds: only the last model answers it correctly, only the first model
-    does, or neither does. Among the questions of a kind, a hash of the id decides which one is returned.
+    There is at most one question of each of these kinds: only the last evaluated model answers it correctly, only the
+    first model does, or neither does. Among the questions of a kind, a hash of the id decides which one is returned.
     """
     if not answered:
         return []

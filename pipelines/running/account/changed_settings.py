@@ -1,4 +1,4 @@
-"""Lists the settings of a recipe's stages that the user has changed, for the data card of the run."""
+"""Lists the settings of a pipeline's stages (steps) that the user has changed, for the data card of the run."""
 
 import dataclasses
 import json
@@ -14,14 +14,15 @@ from groundtrace.publishing.card import public_name
 
 
 def changed_settings(settings: RunSettings) -> dict[str, dict[str, str]] | None:
-    """Return the settings of the stages that differ from the defaults of the recipe; None if it has no defaults.
+    """Return the settings of the stages (steps) that differ from the recipe's defaults; None if it has no defaults.
 
-    A recipe has no defaults if a setting must be set. All settings in a section whose class is not of Groundtrace are
-    in the result, because a reader of the card cannot look up their defaults.
+    A recipe is a pipeline's file; it has no defaults if the user must set a setting. All settings in a section whose
+    class is not of Groundtrace are in the result, because a reader of the card cannot look up their defaults.
 
     The result maps each dotted key, such as ``verify.min_score``, to a dict with the texts ``value`` and ``default``.
-    Settings that every pipeline has, such as the endpoints and the input, are left out: other parts of the card
-    describe them. If a value is a path or a URL, only its last part is kept, because the card may be published.
+    Settings that every pipeline has, such as the endpoints (model servers) and the input, are left out: other parts of
+    the card describe them. If a value is a path or a URL, only its last part is kept, because the card may be
+    published.
     """
     shared = {field.name for field in dataclasses.fields(RunSettings)}
     try:

@@ -15,9 +15,9 @@ def replaced_by(
 ) -> ReplacedFigures | None:
     """Return the differences between a new run and the finished run in its folder, and the old numbers of rows.
 
-    The config, recipe, input, number of records and code revision of the two runs are compared. The result is None if
-    the folder holds no finished run. The field ``kept`` of the result is True if the old outputs must be kept, i.e. if
-    the old run has rows, and the runs differ in a compared property or in their numbers of rows.
+    The config, recipe (the pipeline's file), input, number of records and code revision of the two runs are compared.
+    The result is None if the folder holds no finished run. The field ``kept`` of the result is True if the old outputs
+    must be kept, i.e. if the old run has rows, and the runs differ in a compared property or in their numbers of rows.
 
     Args:
         root: The run folder.

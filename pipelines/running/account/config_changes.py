@@ -16,13 +16,14 @@ def config_changes(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the differences between two configs, sorted by key, each as (key, old value, new value).
 
-    A section that only one config has, such as a new endpoint, is one difference. Its value is a list of its settings
-    that differ from their defaults; a section without such a setting is left out.
+    A section that only one config has, such as a new endpoint (model server), is one difference. Its value is a list of
+    its settings that differ from their defaults; a section without such a setting is left out.
 
     Args:
         old: The complete config of the old run, with a dict for each section.
         new: The complete config of the new run.
-        defaults: The default of each setting of the recipe, by dotted key. The defaults of endpoints are known.
+        defaults: The default of each setting of the pipeline, by dotted key. The function itself adds the defaults of
+            endpoints (model servers).
         before: The prefix of all keys, such as ``verify.``.
     """
     for name in sorted({*old, *new}):
@@ -34,7 +35,11 @@ def config_changes(
 
 
 def _text(key: str, value: Any, defaults: Mapping[str, Any]) -> str:
-    """Return a value of a config as text; "" for a section that has no setting with another value than the default."""
+    """Return a value of a config as text; "" for a section in which all settings have their defaults.
+
+    ``key`` is the dotted key of the value, and ``defaults`` holds the defaults by dotted key. A missing value is
+    "(none)".
+    """
     if value is _MISSING:
         return ABSENT
     return _section_text(key, value, defaults) if isinstance(value, dict) else excerpt(value)

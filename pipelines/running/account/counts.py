@@ -1,10 +1,10 @@
 """Computes the counts of a run (records and rows) and its usage (calls, tokens, cost) from files that the run wrote.
 
-Each record ends as a row of the SFT, RL or rejected set: this row is its final outcome. For each file of rows, the job
-writes a table of final outcomes ("table of ends"). The table lists, for each row, the stages that the record passed and
-the calls that were made for the record. Tokens and cost are computed from notes. Notes are files in which each process
-of the run writes one line for each request that it sends. The metrics of the Beam runner are not used, since they count
-repeated work twice.
+Each record ends as a row of one of three output sets (SFT, RL, rejected): this row is its final outcome. For each file
+of rows, the job writes a table of final outcomes ("table of ends"). The table lists, for each row, the stages that the
+record passed and the calls that were made for the record. Tokens and cost are computed from notes. Notes are files in
+which each process of the run writes one line for each request that it sends. The metrics of the Beam runner are not
+used, since they count repeated work twice.
 """
 
 import tempfile
@@ -257,10 +257,11 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 
 
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
-    """Return a text on the differences between the ids that were read and those in the shards; "" if there are none.
+    """Return a text on the differences between the ids that were read and those in the outputs; "" if there are none.
 
-    ``read`` is the number of records that were read. A row in a shard has the record's id. If several records have the
-    same id, only one of their rows has this id. The other rows have the id, followed by ``#`` and the record's number.
+    ``read`` is the number of records that were read. The outputs are shards (Parquet files of rows). A row has the
+    record's id. If several records have the same id, only one of their rows has this id. The other rows have the id,
+    followed by ``#`` and the record's number.
     """
     db.execute(_READ)
     db.execute(_NAMES)
