@@ -126,7 +126,7 @@ def _outside(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
 
 
 def _large(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the mask unchanged, or a mask that is False everywhere if only a tiny part of ``mask`` is True."""
+    """Return the mask unchanged; if less than 2 % of it is True, return a mask that is False everywhere."""
     return mask & (mask.mean() >= _MIN_ELSEWHERE)
 
 

@@ -73,7 +73,7 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the execution is successful: it ended well, and did not only pretend to use the image."""
+        """Return whether the code ran successfully: it ended well, and did not only pretend to use the image."""
         return self.ended_well and not self.pretence
 
 

@@ -70,7 +70,7 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the code ended without an error. If so, the next call begins with this code's variables."""
+        """Return whether the code ended without an error. If so, the next code begins with its variables."""
         return self.status in ("ok", "silent")
 
     @property

@@ -52,7 +52,7 @@ def _bubblewrap() -> str:
 
 
 def _namespaces() -> str:
-    """Return why bubblewrap cannot create its namespaces and mounts here; "" if it can create them."""
+    """Return why the program bubblewrap cannot create namespaces and mounts on this machine; "" if it can."""
     if _linux() or _bubblewrap():
         return _linux() or _bubblewrap()
     full = bubblewrap.command(1)

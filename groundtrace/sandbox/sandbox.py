@@ -77,9 +77,9 @@ class Sandbox:
         return self._start(images)
 
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """Open a new trajectory as :meth:`open` does, but as a coroutine; the arguments and errors are the same.
+        """Open a new session as :meth:`open` does, but as a coroutine; the arguments and errors are the same.
 
-        While the coroutine waits until another trajectory is closed, it blocks no thread.
+        While the coroutine waits until another session is closed, it blocks no thread.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._places.acquire(blocking=False):

@@ -65,9 +65,9 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Check that this process still holds the lease. Raises :class:`Lost` if another process may hold it.
+        """Check that this process still holds the lease (a lock that expires).
 
-        Each call sends a request to the store.
+        Raises :class:`Lost` if another process may hold the lease. Each call sends a request to the store.
         """
         if self._newest() != self._number:
             self._is_lost = True
@@ -78,7 +78,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Release the lease: stop its renewal, and mark it in the store as released.
+        """Release the lease (a lock that expires): stop its renewal, and mark it in the store as released.
 
         If this process has already lost the lease to another process, the store is not changed.
         """
@@ -142,7 +142,7 @@ class Lease:
                 _log.warning("this process could not renew its lease on %s (%s): trying again", self._folder, error)
 
     def _newest(self) -> int:
-        """Return the number of the newest lease in the folder; 0 if the folder has no lease.
+        """Return the number of the newest lease (a lock that expires) in the folder; 0 if the folder has no lease.
 
         Leases are numbered from 1 upwards, so the newest lease has the highest number.
         """

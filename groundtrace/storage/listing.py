@@ -1,4 +1,4 @@
-"""Reads entries. An entry is a dict in which a store's client describes one object, e.g. in the listing of a folder."""
+"""Reads entries: the dicts in which a store's client describes objects, e.g. in the listing of a folder."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -145,7 +145,7 @@ class _Batch:
         self._hidden = self._read(ids.to(vlm.device), positions.to(vlm.device), features)
 
     def draw(self, temperature: float) -> tuple[list[int], list[float]]:
-        """Draw the next token of each turn; return the tokens and their log-probabilities.
+        """Draw the next token of each turn (answer of the model); return the tokens and their log-probabilities.
 
         The logits are divided by ``temperature`` before the softmax.
         """
@@ -155,7 +155,7 @@ class _Batch:
         return self._tokens[:, 0].tolist(), logprobs.gather(1, self._tokens)[:, 0].tolist()
 
     def keep(self, places: Sequence[int]) -> None:
-        """Reduce the batch to the turns with the indices ``places``, in this order.
+        """Reduce the batch to the turns (answers of the model) with the indices ``places``, in this order.
 
         If an index is repeated, its turn is copied.
         """
@@ -166,7 +166,7 @@ class _Batch:
         )
 
     def read_drawn(self) -> None:
-        """Run the model on the tokens of the last draw, so that the next tokens can be drawn."""
+        """Run the model on the tokens that :meth:`draw` has just drawn, so that the next tokens can be drawn."""
         self._seen = torch.cat([self._seen, torch.ones_like(self._tokens)], dim=1)
         self._hidden = self._read(self._tokens, self._next[:, None].expand(3, -1, 1))
         self._next = self._next + 1

@@ -149,10 +149,10 @@ class Episode:
         return encode_observation(self._vlm, self._row, {"role": step.role, "content": text}, images, has_ended), text
 
     async def _in_time(self, work: Awaitable[T]) -> T:
-        """Return the result of the environment's work.
+        """Return the result of ``work``, the environment's work on its answer to a turn, e.g. an execution of code.
 
-        Raises EnvironmentLost if the environment's work for this response, together with its earlier work, takes longer
-        than ``environment.max_wait_s``.
+        Raises EnvironmentLost if all work of the environment for this response, including ``work``, takes longer than
+        ``environment.max_wait_s`` seconds.
         """
         started = time.monotonic()
         try:

@@ -67,7 +67,10 @@ class VisionLanguageModel:
 
     @property
     def never_ids(self) -> tuple[int, ...]:
-        """Return the token ids that a sampler must not draw: all ``banned_ids`` that are not in ``end_ids``."""
+        """Return the token ids that a sampler must not draw.
+
+        These are the tokens that a response must never contain (``banned_ids``), without those that end a response.
+        """
         return tuple(token for token in self.banned_ids if token not in self.end_ids)
 
     @property
@@ -243,7 +246,7 @@ def is_of_tower(name: str) -> bool:
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
-    """Return the model's weights with the adapters merged into copies, so that the trained weights do not change."""
+    """Return copies of the model's weights with the LoRA adapters merged into them; the model does not change."""
     return _merged(model.state_dict(), model)
 
 

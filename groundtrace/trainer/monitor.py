@@ -72,8 +72,8 @@ class Monitor:
         0, run.json keeps the time at which the first command started, and lists the settings that changed since then.
         ``identity`` describes what determines the result of an evaluation
         (:func:`groundtrace.trainer.identity.identity`). It is written to run.json. The identity of a training is None,
-        because it is in the checkpoints. ``bundled`` is the name of the bundled config that the user named; "" if there
-        is none.
+        because it is in the checkpoints. ``bundled`` is the name of the bundled config (one that Groundtrace contains)
+        that the user named; "" if there is none.
 
         If ``done`` equals ``steps``, the training was already complete. Then run.json also keeps the time at which the
         previous command finished, unless the previous command ended with an error.

@@ -55,7 +55,7 @@ def check_image_processor(image_processor: Any, settings: ModelSettings) -> None
 def bound_images(image_processor: Any, settings: ModelSettings) -> None:
     """Limit the image size of a processor to ``max_pixels`` of the settings, if it is set.
 
-    Raises ModelError if ``max_pixels`` is less than the minimum of the processor.
+    Raises ModelError if ``max_pixels`` is less than the processor's minimum image size.
     """
     if settings.max_pixels is None:
         return

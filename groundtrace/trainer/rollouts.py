@@ -26,14 +26,19 @@ class TransformersSampler(Sampler):
         self.prompts_at_once = settings.prompts_at_once
 
     def sync(self) -> None:
-        """Prepare the weights for sampling. The weights of a sharded model are gathered on each GPU.
+        """Prepare the weights for sampling.
+
+        If the model is sharded (divided among GPUs), its weights are gathered on each GPU.
 
         A model that is not sharded needs no preparation, because the sampler uses the same weights as the training.
         """
         unshard(self._vlm.model)
 
     def release(self) -> None:
-        """Free the weights that :meth:`sync` gathered. A model that is not sharded does not change."""
+        """Free the weights that :meth:`sync` gathered.
+
+        A model that is not sharded (divided among GPUs) does not change.
+        """
         reshard(self._vlm.model)
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
@@ -58,7 +63,10 @@ class TransformersSampler(Sampler):
             yield from zip(part, self._drawn([prompts[index] for index in part], n), strict=True)
 
     def _drawn(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
-        """Sample ``n`` turns for each prompt, and return them. The turns of all prompts are sampled in one batch."""
+        """Sample ``n`` turns (answers of the model) for each prompt, and return them.
+
+        The turns of all prompts are sampled in one batch.
+        """
         room = [self._settings.max_new_tokens - prompt.response_tokens for prompt in prompts]
         self._vlm.model.eval()
         try:

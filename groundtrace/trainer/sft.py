@@ -39,7 +39,8 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path, bundled: str 
 
     ``data`` is the output folder of a run (a pipeline's execution), or its folder with the Parquet files for SFT.
     ``output`` is the folder of the training; if it has a checkpoint, the training continues from the latest one.
-    ``bundled`` is the name of the bundled config that the user named, for train.html; "" if there is none.
+    ``bundled`` is the name of the bundled config (one that Groundtrace contains) that the user named; "" if there is
+    none. The page train.html shows it.
 
     Before the first step, the function may raise:
 

@@ -134,7 +134,7 @@ class Training:
         ``data`` is the folder from which they are read. ``optimiser`` holds the weights. ``steps`` is the total number
         of steps. ``plan`` is the batch plan (which kinds of rows fill a batch) in one line; "" without a plan.
         ``held_out`` describes the questions of the validation; "" without a validation. ``bundled`` is the name of the
-        bundled config that the user named; "" if there is none.
+        bundled config (one that Groundtrace contains) that the user named; "" if there is none.
 
         Raises CheckpointError, before any file is written, if the checkpoint cannot be used or belongs to a training
         with other data, settings or code of the user.

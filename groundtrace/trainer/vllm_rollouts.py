@@ -212,7 +212,7 @@ class VllmSampler(Sampler):
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raise SamplerError if the server's options would change log-probabilities or images, or cut off sequences."""
+        """Raise SamplerError if options of the server would change log-probabilities or images, or cut sequences."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
@@ -329,7 +329,10 @@ class VllmSampler(Sampler):
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """Return the request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
+    """Return the field ``features`` of the HTTP request: the hashes, the token ranges and the data of the images.
+
+    The token range of an image is its place in the prompt.
+    """
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
     for image in prompt.images:
         ranges.append({"offset": places[0], "length": image.tokens})

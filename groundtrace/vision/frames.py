@@ -287,9 +287,10 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """Return the moments at which molmo-utils takes frames, in ticks and in ascending order.
+    """Return the moments at which the library molmo-utils takes frames, in ticks and in ascending order.
 
-    The moments are between the first frame's start and the clip's end, both included.
+    A tick is the unit of time of ``timeline``. The moments are between the first frame's start and the clip's end, both
+    included.
     """
     with tempfile.TemporaryDirectory(prefix="clip-") as folder:
         path = Path(folder) / "stand-in.mp4"

@@ -238,7 +238,7 @@ def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
 
 def _write_json(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-    """Print one row on each line, as a JSON object."""
+    """Print each row as a JSON object, one on each line."""
     for row in rows:
         print(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=_as_json))
 

@@ -1,4 +1,4 @@
-"""Refuses the output of a command in a run folder that the command reads."""
+"""Prevents a command from writing its output into a run folder that the command reads."""
 
 from collections.abc import Iterable
 from pathlib import Path

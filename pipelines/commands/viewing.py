@@ -1,4 +1,4 @@
-"""Opens what ``beam view`` shows, and serves it to a browser. A run whose files change is opened again."""
+"""Opens the run that ``beam view`` shows, and serves its page to a browser. If its files change, opens it again."""
 
 import argparse
 import socket
@@ -233,7 +233,7 @@ def _compared(run: Path, rows: ViewedRows, named: str) -> OtherRun:
 
 
 def _notes(opened: OpenedRows) -> list[str]:
-    """Return notes for the user: that a later run in the folder failed, and that two runs have no common id."""
+    """Return notes for the user: if a later run in the folder failed, and if two compared runs have no common id."""
     run, rows, other, found = opened.run, opened.rows, opened.other, list[str]()
     if (run / FAILED_PAGE).is_file():
         found.append(

@@ -37,7 +37,7 @@ class StepRecord:
 
 
 def record_path(out: Path, name: str) -> Path:
-    """Return the path of the record of a step of ``beam loop``.
+    """Return the path of the record (times and exit code) of a step of ``beam loop``.
 
     ``out`` is the folder of the loop. ``name`` is the name of the step, such as ``sft``.
     """

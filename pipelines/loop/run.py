@@ -309,7 +309,10 @@ def _await_free(folder: Path) -> None:
 
 
 def _move_away(out: Path, step: Step, why: str) -> None:
-    """Move the folder of an earlier result to OUT/earlier, if it exists, and print the reason ``why``."""
+    """Move the folder of an earlier result of ``step`` to OUT/earlier, if it exists, and print the reason ``why``.
+
+    OUT is ``out``, the folder of the loop.
+    """
     if not step.folder.exists():
         return
     number = 1

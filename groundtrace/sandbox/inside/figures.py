@@ -72,7 +72,7 @@ def _readable(image: Any) -> Any:
 
 
 def _as_pil(shown: Any) -> Any:
-    """Return the shown object as a PIL image; None if it is not an image."""
+    """Return ``shown``, a Python object that the code shows, as a PIL image; None if it is not an image."""
     from PIL import Image
 
     if isinstance(shown, Image.Image):

@@ -19,9 +19,9 @@ MAX_DEPTH = 64
 
 
 class FolderError(Exception):
-    """Raised if the folder exceeds a limit, or has an entry that cannot be copied, such as a pipe.
+    """Raised if the folder of the code exceeds a limit, e.g. on its size, or has an entry that cannot be copied.
 
-    The model that wrote the code gets the message.
+    Such an entry is, for example, a pipe. The model that wrote the code gets the message.
     """
 
 

@@ -61,7 +61,7 @@ class Evaluation:
 
     @property
     def questions(self) -> set[tuple[str, frozenset[str]]]:
-        """Return the questions, each as its id and its gold answers."""
+        """Return the questions of the evaluation, each as its id and its gold answers."""
         return set(self.answered.golds.items())
 
 
@@ -219,7 +219,10 @@ def _notes(is_ungrouped: bool, is_rewarded_alike: bool, has_bare: bool) -> list[
 
 
 def comparison_lines(found: Comparison) -> list[str]:
-    """Return a comparison as lines of text for the terminal. A measure without any value is left out."""
+    """Return a comparison of evaluations as lines of text for the terminal.
+
+    A measure, such as the accuracy, is left out if no evaluation has a value of it.
+    """
     shown = [name for name in MEASURES if any(each[name] is not None for each in found.figures)]
     groups = "" if found.groups is None else f" in {counted(found.groups, 'media group')}"
     lines = [f"{counted(found.questions, 'question')}{groups}, 95 % intervals in brackets:"]
@@ -233,7 +236,7 @@ def comparison_lines(found: Comparison) -> list[str]:
 
 
 def comparison_json(found: Comparison) -> str:
-    """Return a comparison as JSON text.
+    """Return a comparison of evaluations as JSON text.
 
     An estimate is an object with ``value``, ``low``, ``high`` (the 95 % interval) and ``questions``. An estimate
     without data is null.

@@ -87,7 +87,7 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
 
 
 def _crops(answered: Sequence[EvaluatedQuestion]) -> dict[str, Any]:
-    """Return the number of questions with crops, and the mean number of crops of these questions."""
+    """Return the number of questions with crops (cut-out image regions), and their mean number of crops."""
     counts = [float(each.crops) for each in answered if each.crops]
     return {"questions": len(counts), "mean": mean(counts)}
 
@@ -226,7 +226,10 @@ def _is_matched(place: int, hits: Sequence[Sequence[int]], taken: dict[int, int]
 
 
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
-    """Return the indices of the gold boxes that contain the point and have the point's label, in the point's image."""
+    """Return the indices of the gold boxes that contain the point, are in its image and have its label.
+
+    A gold box is the known right box of an object; ``boxes`` are the gold boxes of the question.
+    """
     return [
         index
         for index, box in enumerate(boxes)

@@ -182,7 +182,7 @@ class Validator:
             )
 
     def _note_useless(self) -> str:
-        """Return the note of a training in which no validation is better than that before the first step."""
+        """Return a note for the user: no later validation is better than the one before the first step."""
         return (
             "the best checkpoint is the model before the training: no later validation is better by "
             f"validation.best_by = {self._own.best_by!r}. {self._output / 'model'} holds the model after the last "

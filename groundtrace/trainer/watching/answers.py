@@ -90,7 +90,7 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
 
 
 def _rollouts(output: Path) -> list[ShownQuestion]:
-    """Return the sampled responses that the training saved last, by question; empty if nothing was saved."""
+    """Return the most recently saved sampled responses of the training, by question; empty if there are none."""
     folders = sorted(path.parent for path in (output / "rollouts").glob("step-*/rollouts.jsonl"))
     if not folders:
         return []

@@ -36,7 +36,10 @@ class Board(Protocol):
         ...
 
     def close(self) -> None:
-        """Send the metrics that are not sent yet, and close the connection."""
+        """Send the metrics that are not sent yet, and close the connection to the board.
+
+        A board is a program that shows metrics.
+        """
         ...
 
 
@@ -136,12 +139,12 @@ class Tracker:
             self._module.log({prefix + name: value for name, value in values.items()}, step=step)
 
     def close(self) -> None:
-        """Send the metrics that are not sent yet, and end the run at the tracker."""
+        """Send the metrics that are not sent yet, and end the run at the tracker (W&B or trackio)."""
         self._module.finish()
 
 
 def _config(command: str, settings: TrainerSettings) -> dict[str, Any]:
-    """Return the settings that the tracker shows with the metrics, such as the settings of the model."""
+    """Return the settings that a tracker (W&B or trackio) shows with the metrics, such as those of the model."""
     sections = ("model", "batch", command) if command == "sft" else ("model", "batch", "rollout", command)
     found = {name: dataclasses.asdict(getattr(settings, name)) for name in sections}
     found.get("rollout", {}).pop("base_url", None)

@@ -167,9 +167,9 @@ def _interval(line: dict[str, Any]) -> str | None:
 
 
 def _within_note(validations: list[dict[str, Any]]) -> str | None:
-    """Return a sentence if the accuracy of the last but one validation is in the interval of the last one; else None.
+    """Return a sentence if the latest change of the accuracy between two validations may be by chance; else None.
 
-    The change between the two may then be by chance.
+    This is the case if the accuracy of the last but one validation is in the 95 % interval of the last validation.
     """
     if len(validations) < 2 or _interval(validations[-1]) is None:
         return None

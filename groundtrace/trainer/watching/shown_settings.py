@@ -51,7 +51,8 @@ class ShownSetting:
             ``[reward]``, such as ``options.tau``.
         value: the value as text.
         default: the default as text; "" if there is none.
-        bundled: the value in the bundled config that the user named, as text; None without such a config.
+        bundled: the value in the bundled config (one that Groundtrace contains) that the user named, as text; None
+            without such a config.
         meaning: one line on what the setting does; "" if there is none.
     """
 
@@ -126,13 +127,19 @@ def shown_reward(reward: RewardSettings) -> ShownReward:
 
 
 def is_bundled(name: str) -> bool:
-    """Return whether ``name``, which may come from a file of another person, is the name of a bundled config."""
+    """Return whether ``name`` is the name of a bundled config, i.e. of one that Groundtrace contains.
+
+    ``name`` may come from a file of another person.
+    """
     return name in {path.stem for path in CONFIGS.glob("*.toml")}
 
 
 @functools.cache
 def _given(bundled: str) -> dict[str, str]:
-    """Return the values that a bundled config sets, or inherits from another, as texts by their dotted keys."""
+    """Return the values that a config of Groundtrace sets, or inherits from another config, as texts by dotted key.
+
+    ``bundled`` is the name of this config.
+    """
     values = read_config(str(CONFIGS / f"{bundled}.toml"), CONFIGS, TrainerSettings)
     return {name: _text(each) for name, each in flat_values(values)}
 

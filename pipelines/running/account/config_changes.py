@@ -1,4 +1,4 @@
-"""Lists the differences between the configs of two runs, for the lines on a replaced run."""
+"""Lists the differences between the configs of two runs, for the lines that a run prints if it replaces another."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

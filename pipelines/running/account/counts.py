@@ -275,7 +275,7 @@ def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
 
 
 def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return the first ids of a query, and "…" if there are more."""
+    """Return the first ids in the result of the SQL query ``query``, and "…" if there are more."""
     found = [row[0] for row in db.execute(f"{query} LIMIT {MAX_NAMED + 1}").fetchall()]
     return [*map(repr, found[:MAX_NAMED]), *(["…"] if len(found) > MAX_NAMED else [])]
 
