@@ -66,8 +66,8 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
     A draft is a question with all results of the stages so far; each RL draft becomes one row of the output set ``rl``.
     ``root`` is the Beam pipeline, which is still empty. ``run`` holds the input, the folders of the images and clips,
-    and the models of this run. ``settings`` is the config. ``crops.json`` holds the policy's accuracies without and
-    with crops.
+    and the models of this run. ``settings`` is the config. ``crops.json`` holds the accuracies of the policy (the model
+    that answers) without and with crops.
     """
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, run.roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

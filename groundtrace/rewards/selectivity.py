@@ -80,7 +80,8 @@ def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
     ``boxes`` are the boxes of the question's objects in pixels. Each pixel that is more than 6 px outside all boxes
     gets the median colour of a square around it, whose side is half the shorter side of the image. So small things
-    disappear, and large parts of the background stay. If the part outside the boxes is tiny, the copy is not changed.
+    disappear, and large parts of the background stay. If the part outside the boxes is less than 2 % of the image, the
+    copy is not changed.
     """
     found, elsewhere = image.copy(), np.ones(image.shape[:2], bool)
     for box in boxes:
@@ -103,7 +104,7 @@ def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Return a copy of the image with a faint chequered pattern outside the smallest rectangle around all boxes.
 
     ``boxes`` are the boxes of the question's objects in pixels. The pattern is a visible change even if the image is
-    plain. If the part outside the rectangle is tiny, the copy is not changed.
+    plain. If the part outside the rectangle is less than 2 % of the image, the copy is not changed.
     """
     rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
     fainter = _large(_outside(image, boxes)) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)

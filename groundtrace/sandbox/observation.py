@@ -1,6 +1,6 @@
 """Defines the observation, which is the result of a call: what the code printed and showed, and how it ended.
 
-A call is one execution of code. The policy that wrote the code gets the observation.
+A call is one execution of code. The policy (the model that wrote the code) gets the observation.
 """
 
 from collections.abc import Mapping, Sequence

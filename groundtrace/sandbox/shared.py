@@ -1,7 +1,7 @@
 """Opens one sandbox for each process and each set of settings.
 
 All code of a process with the same settings shares one sandbox: the steps of pipelines, the scorers (checks) of
-responses, and the rollouts of the trainer.
+responses, and the trainer when it samples responses.
 """
 
 import atexit

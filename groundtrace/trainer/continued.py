@@ -38,7 +38,7 @@ def _free(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def finished_note(step: int, steps: int, rate: float, last_rate: float | None) -> str:
-    """Return what happens to a finished training of ``step`` steps that is continued up to ``steps`` steps.
+    """Return a note on a finished training of ``step`` steps that is continued until it has ``steps`` steps.
 
     ``rate`` is the learning rate of the next step, and ``last_rate`` is that of the last step in metrics.jsonl; None if
     it is unknown. The note names the learning rate only if it rises.

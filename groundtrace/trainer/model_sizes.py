@@ -18,7 +18,7 @@ CONFIG = "config.json"
 
 
 def check_counts(folder: Path) -> None:
-    """Check that the counts and the lists in the ``config.json`` of a model's folder are not too large.
+    """Check that the counts (such as that of the layers) and the lists in a model's ``config.json`` are not too large.
 
     Raises ModelError if :func:`groundtrace.inference.endpoints.checkpoint_sizes.check_counts` raises an error, or if
     the file is not a JSON object. A missing file is accepted: transformers raises an error for it.

@@ -1,8 +1,8 @@
 """Draws numbered points on the frames of a clip. An object keeps its number across frames, and frames have captions.
 
-Argos (section 4.2) draws the points on the sampled frames and gives each frame's number and time, so that the teacher
-can quote them. The module :mod:`groundtrace.vision.overlay` draws the points. This module computes the numbers and
-draws the caption ``frame F (T s)`` in a corner of each frame.
+The paper Argos (section 4.2) draws the points on the sampled frames and gives each frame's number and time, so that the
+teacher can quote them. The module :mod:`groundtrace.vision.overlay` draws the points. This module computes the numbers
+and draws the caption ``frame F (T s)`` in a corner of each frame.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """Return the drawn frame with a caption that hides as little as possible.
+    """Return the drawn frame with a caption that hides as little of the frame as possible.
 
     ``marks`` are the points of the frame, and ``drawn`` is the frame with these points. If the caption does not fit,
     the frame is enlarged.

@@ -1,9 +1,9 @@
 """Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
-Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times. The
-library molmo-utils chooses the moments at which frames are taken. It uses its rule ``uniform_last_frame``. Its limit of
-2 frames per second is switched off. The frames and times that molmo-utils returns are not used, because its version
-0.0.1 has these faults:
+The paper Argos (section 4.2, appendix C) shows the teacher model at most 32 frames, spread evenly over the clip, with
+their times. The library molmo-utils chooses the moments at which frames are taken. It uses its rule
+``uniform_last_frame``. Its limit of 2 frames per second is switched off. The frames and times that molmo-utils returns
+are not used, because its version 0.0.1 has these faults:
 
 - It computes a time as the frame index divided by the mean rate, in float32.
 - For H.264 in AVI, all its times are 0. This gives 32 copies of one frame.
@@ -276,8 +276,9 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
     """Return the timeline of a clip whose frames begin at the times ``starts``.
 
-    The last frame's duration is ``last`` ticks. If ``last`` is 0 or None, the mean duration of the other frames is used
-    instead. If there are no other frames, the duration is computed from the stream's frame rate.
+    The times are in ticks, the units of time of the stream. The last frame's duration is ``last`` ticks. If ``last`` is
+    0 or None, the mean duration of the other frames is used instead. If there are no other frames, the duration is
+    computed from the stream's frame rate.
     """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]

@@ -1,8 +1,8 @@
 """Draws marks (numbered points and boxes) on an image, with captions that show their coordinates.
 
-Argos (section 4.2, Figure 3) shows the teacher an image with numbered points on it, each of them on a thing. A model
-that reads text well can then quote coordinates that it could not estimate. Therefore every number must be easy to read
-at any image size, must be next to its mark, and must hide as little of the image as possible. Coordinates are in
+The paper Argos (section 4.2, Figure 3) shows the teacher model an image with numbered points, each on an object. A
+model that reads text well can then quote coordinates that it could not estimate. Therefore every number must be easy to
+read at any image size, must be next to its mark, and must hide as little of the image as possible. Coordinates are in
 original pixels; an image that is too small for legible text is first enlarged by an integer factor.
 """
 

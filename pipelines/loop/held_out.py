@@ -89,7 +89,7 @@ def _problem(
     the input, from 0.
 
     Args:
-        usable: The images and clips of each usable record, by the record's index (as text).
+        usable: The hashes of the images and clips of each usable record, by the record's index (as text).
         members: The indices of the records in each media group, by the name of the group.
         free: The part of ``members`` with the media groups that may be held out.
         held: The name of the media group of each held-out record, by the record's index.

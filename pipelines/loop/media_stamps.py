@@ -1,4 +1,4 @@
-"""Notices media of the input that have changed since ``beam loop`` divided the questions.
+"""Notices media (images and clips) of the input that have changed since ``beam loop`` divided the questions.
 
 The parts of a divided input have hard links to the user's media. If a file is overwritten in place, the questions of
 the parts change, too, and with them all results. So the loop stores the size, the time of the last change and the

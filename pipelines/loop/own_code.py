@@ -1,4 +1,4 @@
-"""Computes digests of the files, beside the configs, that change the result of a step of ``beam loop``.
+"""Computes digests of the files, other than configs, that change the result of a step of ``beam loop``.
 
 These are the user's recipe (a pipeline's file) with its prompts, the plug-ins, the files that they import, and the
 weights of the model. A step whose digest has changed must be done again.
@@ -23,9 +23,9 @@ from groundtrace.trainer.weights_digest import weights_digest
 def run_code(recipe: Path, config: Mapping[str, Any]) -> str:
     """Return a digest of the user's code and prompts that a run of the pipeline uses; "" if there are none.
 
-    ``recipe`` is the pipeline's file, without symbolic links. ``config`` holds the values of the run's config. No other
-    config may be read between this config and the call, since plug-ins are searched for beside the config that was read
-    last.
+    ``recipe`` is the pipeline's file, without symbolic links. ``config`` holds the values of the run's config. The
+    caller must have read this config after all other configs, because plug-ins are searched for in the folder of the
+    most recently read config.
     """
     prompts = [] if is_bundled(recipe) else sorted((recipe.parent / "prompts").glob("*.yaml"))
     texts = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in prompts]
@@ -37,8 +37,8 @@ def training_code(command: str, config: Mapping[str, Any]) -> str:
     """Return a digest of the user's code that changes the result of a training or an evaluation; "" without such code.
 
     ``command`` is ``sft``, ``grpo`` or ``eval``. ``config`` holds the values of the trainer's config for this command.
-    No other config may be read between this config and the call, since plug-ins are searched for beside the config that
-    was read last.
+    The caller must have read this config after all other configs, because plug-ins are searched for in the folder of
+    the most recently read config.
     """
     used = {name: value for name, value in config.items() if name not in {*UNUSED[command], *FREE}}
     plugins = used.get("plugins", {})

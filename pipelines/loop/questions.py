@@ -121,7 +121,7 @@ def _known(folder: Path, identity: Mapping[str, Any], media_root: str) -> Divisi
 
     ``identity`` describes the input and the settings of the present command: the section ``[input]``, the share and the
     seed. ``media_root`` is the folder of the input's media. Raises SplitError if the folder was made from another input
-    or with other settings, if a medium of the input has changed since, or if the folder cannot be read.
+    or with other settings, if an image or clip of the input has changed since then, or if the folder cannot be read.
     """
     try:
         found = read_json(folder / SPLIT)

@@ -20,13 +20,14 @@ class StepRecord:
     loop.
 
     Attributes:
-        identity: The digest of the step and of all that it depends on. If it differs now, the step must be done again.
+        identity: The digest of the step and of all that it depends on. If the present digest is another one, the step
+            must be done again.
         begun: The time of the first start of the command.
         finished: The time at which the step was finished; "" if it is not finished.
         wall_s: The seconds that the command ran, summed over all its starts. Starts that were killed together with the
             loop are not counted.
-        exit_code: The exit code of the command's last start; None if it has not ended, or was killed together with the
-            loop.
+        exit_code: The exit code of the command's latest start; None if it has not ended, or was killed together with
+            the loop.
     """
 
     identity: str

@@ -239,8 +239,8 @@ def _shown_steps(loop: Loop, running: str, stop: Stop | None) -> list[ShownStep]
     """Return the steps of a loop with their states.
 
     A result is current if the step was finished with its present identity, and the results that the step reads are
-    current, too. A step whose result is not current is shown as waiting, unless it is running or the loop stopped at
-    it. The page does not show results that are not current.
+    current, too. If a step has no result, or only one that is out of date, its state is ``waiting``, unless the step is
+    running or the loop stopped at it. The page shows nothing of a result that is out of date.
     """
     made = make_steps(loop, trained_revision(loop.out))
     present = identities(loop, made)

@@ -2,8 +2,8 @@
 
 Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`); otherwise the judge grades it. If the
 judge fails, the answer is unscored: it counts as neither right nor wrong. Without a judge, two rules apply. If the gold
-answer is free text, an answer in other words is unscored. For any other gold answer, an answer that rules cannot grade
-is wrong.
+answer is free text, an answer that differs from it in words is unscored. For any other gold answer, an answer that
+rules cannot grade is wrong.
 """
 
 from groundtrace.grading.answers.grading import grade_answer

@@ -114,7 +114,7 @@ class RunningCall:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Read the bytes that have arrived from the process that runs the code of this call.
+        """Read the bytes that have arrived from the process that executes the code.
 
         The first byte reports that the process has started; the later bytes are its answer. Sets ``is_closed`` if the
         process has closed the socket.
@@ -167,7 +167,7 @@ class RunningCall:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
-    """Return whether ``header`` and ``pixels`` have the form of an answer of :mod:`inside.holder`.
+    """Return whether ``header`` and ``pixels`` have the form of an answer of the process that executes code.
 
     The check is needed because model-written code may have sent other data instead of an answer. ``pixels`` holds the
     RGB pixels of each image, and ``max_pixels`` is the maximum number of pixels of one image.

@@ -152,7 +152,8 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 
     The files are added in the order of writing. ``shown`` collects the images of the call. ``before`` holds the state
     of each image file before the call, by path (:func:`files_at`). A file below ``folder`` was written if its state
-    differs from ``before``. Only the last :data:`MAX_SAVED` written files are read. Unreadable files are skipped.
+    differs from ``before``. Only the :data:`MAX_SAVED` files that were written most recently are read. Unreadable files
+    are skipped.
     """
     from PIL import Image
 

@@ -290,7 +290,7 @@ def _open_streams() -> None:
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
-    """Run the code of one call (one execution) in the Python module that all calls in this process share.
+    """Run the code of one call (one execution) in the Python module that earlier and later calls use, too.
 
     ``name`` is the file name of the code in tracebacks. ``shown`` collects the images of the call. If the value of the
     code's last line is an image, this image is added to ``shown``.

@@ -229,7 +229,7 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
-        """Raise TooMuchMemory if the processes together use more than ``times`` the memory that code may use.
+        """Raise TooMuchMemory if the processes together use more than ``times`` times the memory that code may use.
 
         ``times`` is above 1 while a process forks: the processes then share memory, and the shared memory is counted
         for each of them (:data:`_FORKING`). The process with the id ``without`` is not counted; 0 means that all

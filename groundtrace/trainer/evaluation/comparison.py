@@ -69,9 +69,9 @@ class Answered:
 def read_answers(path: Path) -> Answered:
     """Return the answers of one model, read from a file ``responses.jsonl`` that ``trainer eval`` has written.
 
-    ``path`` is the path of the file. In an evaluation with crops, the answers without crops are left out. Raises
-    OSError if the file cannot be read, UnsafeFile if it is a pipe or a device, and ValueError or KeyError if a line is
-    damaged.
+    ``path`` is the path of the file. In an evaluation with crops (cut-out image regions), the answers without crops are
+    left out. Raises OSError if the file cannot be read, UnsafeFile if it is a pipe or a device, and ValueError or
+    KeyError if a line is damaged.
     """
     values: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (ACCURACY, POINT_F1, REWARD)}
     first: dict[str, tuple[float | None, str, float | None]] = {}

@@ -174,8 +174,8 @@ def _media_groups(answered: Sequence[EvaluatedQuestion]) -> list[str]:
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
     """Yield the prompts of each usable row, until ``eval.questions`` rows have been used (0: no limit).
 
-    A row is usable if three conditions hold. The row can be encoded. ``eval.streams`` selects at least one of its
-    prompts. Each of these prompts, together with ``rollout.max_new_tokens`` tokens for an answer, has at most
+    A row is usable if three conditions hold. The row can be encoded. The setting ``eval.streams`` selects at least one
+    of its prompts. Each of these prompts, together with ``rollout.max_new_tokens`` tokens for an answer, has at most
     ``batch.max_tokens`` tokens. ``left_out`` is called for each row that is not usable, with the row's name and the
     reason. Raises ShardError if no row is usable.
     """

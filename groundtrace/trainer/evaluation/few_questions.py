@@ -52,7 +52,7 @@ def few_in_comparison(questions: int, groups: int | None, remedy: str = "") -> l
     """Return the warnings of a comparison with few questions, and with few media groups, each as a sentence.
 
     ``groups`` is the number of media groups (sets of questions with common images); None if it is unknown. ``remedy``
-    is what the user can do; "" for what the user of ``trainer compare`` can do.
+    is a text on what the user can do. If it is "", the text for the user of ``trainer compare`` is used.
     """
     found = []
     if note := note_few(questions, "comparison", remedy):

@@ -62,8 +62,8 @@ def shown_questions(output: Path, validated: Sequence[int]) -> list[ShownQuestio
     """Return the questions that the page of a training shows, with answers from the first and the last validation.
 
     ``output`` is the output folder of the training. ``validated`` holds, for each finished validation, the number of
-    training steps before it. If there were no validations, the result holds the sampled responses that the training
-    saved last, with their questions. If the training has not saved sampled responses either, the result is empty.
+    training steps before it. If there were no validations, the result holds the most recently saved sampled responses
+    of the training, with their questions. If the training has not saved sampled responses either, the result is empty.
     """
     if not validated:
         return _rollouts(output)

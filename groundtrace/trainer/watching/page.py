@@ -128,7 +128,7 @@ def train_page(output: Path, settings: TrainerSettings | None = None) -> str:
 
 
 def _idle_warning(run: dict[str, Any], metrics: list[dict[str, Any]], settings: TrainerSettings | None) -> str | None:
-    """Return the note of a complete GRPO training in which no step had a gradient, as in the terminal; else None.
+    """Return the note that the terminal shows after a complete GRPO training without any gradient; else None.
 
     ``run`` is the content of run.json, and ``metrics`` holds the metrics of each step.
     """
@@ -138,7 +138,7 @@ def _idle_warning(run: dict[str, Any], metrics: list[dict[str, Any]], settings: 
 
 
 def _export_of(folder: Path, run: dict[str, Any]) -> str | None:
-    """Return the command that makes a model of the last checkpoint in ``folder``; None if there is no checkpoint.
+    """Return the command that makes a model of the latest checkpoint in ``folder``; None if there is no checkpoint.
 
     ``run`` is the content of run.json, which names the model from which the training started.
     """

@@ -44,7 +44,7 @@ def read_lines(path: Path, texts: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def read_steps(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file with metrics: each has a step, and all other values are numbers or None.
+    """Return the lines of a file with metrics as dicts: each has a step, and all other values are numbers or None.
 
     The result is empty if the file is missing. Raises UserError if a line has other values. Also raises the errors of
     :func:`read_lines`.
