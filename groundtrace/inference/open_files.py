@@ -1,4 +1,5 @@
-"""Raises the limit of open files of this process if its endpoints and the caches of other runs need more open files.
+"""Raises the limit of open files of this process if it is too low. The process needs open files for the connections to
+its endpoints (model servers), and for the reply caches of other runs, from which it copies replies.
 
 Each concurrent request has a connection, and a connection is an open file. Many systems allow a process 1,024 open
 files.
@@ -66,10 +67,11 @@ def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
 
 def allow_caches(caches: int, endpoints: Mapping[str, EndpointSettings]) -> int:
     """Raise the limit of open files of this process as far as ``caches`` open reply caches need it, and return how many
-    caches can be open at once. At least :data:`MIN_CACHES` can.
+    caches can be open at the same time. The result is less than ``caches`` if the system does not allow the limit. But
+    at least :data:`MIN_CACHES` caches (or all, if there are fewer) can be open.
 
-    ``endpoints`` holds the settings of the endpoints by name: their connections come first. A warning names the remedy
-    if the system does not allow a limit for all caches.
+    ``endpoints`` holds the settings of the endpoints by name. Files for their connections are reserved before those for
+    the caches. If not all caches can be open, a warning states what the user can do.
     """
     first = sum(_connections(endpoints).values()) + OTHER_FILES
     needed = first + caches * FILES_OF_CACHE

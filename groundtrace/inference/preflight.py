@@ -62,16 +62,16 @@ class Health:
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
     """Check that each endpoint can do the job (role) that the config gives to it, such as "judge". ``models`` gives
-    access to the endpoints. ``asks`` declares, for each role, the prompts that are sent to its model. ``where`` is the
-    text before config keys in messages, such as ``reward.``; it is "" for the main config.
+    access to the endpoints. ``asks`` holds, for each role, the names of the prompts that are sent to its model.
+    ``where`` is the text before config keys in messages, such as ``reward.``; it is "" for the main config.
 
     Raises NotServed if an endpoint cannot be used for its role. There are three cases:
 
     - Only a run starts servers for the endpoint's kind (the way to reach the model), such as ``vllm``. This function
       is called outside of a run, so the endpoint has no server.
     - The endpoint cannot be opened, or its own check (its method ``check``) shows that it cannot answer calls.
-    - The model can answer none of the role's prompts. This is checked only if the endpoint's kind declares which
-      prompts the model can answer. Other kinds, such as one that a user has written, are not checked.
+    - The model can answer none of the role's prompts. This is checked only for endpoint kinds that define which prompts
+      their models can answer. Other kinds, such as a kind that a user has written, are not checked.
 
     The coroutine runs on the event loop of :mod:`groundtrace.inference.runtime`.
     """
@@ -102,8 +102,9 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
     """Find the roles (jobs of a model, such as "judge") whose endpoints cannot answer any of the role's prompts.
     Returns a one-line message for each such role; the list is empty if all endpoints are fit.
 
-    ``settings`` define the endpoint of each role. ``asks`` declares, for each role, the prompts that are sent to its
-    model. ``where`` is the text before config keys in the messages, such as ``reward.``; it is "" for the main config.
+    ``settings`` define the endpoint of each role. ``asks`` holds, for each role, the names of the prompts that are sent
+    to its model. ``where`` is the text before config keys in the messages, such as ``reward.``; it is "" for the main
+    config.
     """
     sent: dict[str, list[str]] = {}
     for ask in asks:
@@ -128,10 +129,10 @@ async def healths(
 ) -> tuple[Health, ...]:
     """Check all endpoints of the roles in ``asks`` concurrently. Returns one result for each endpoint.
 
-    ``models`` gives access to the endpoints. ``asks`` declares, for each role (the job of a model, such as "judge"),
-    the prompts that are sent to its model. ``where`` is the text before config keys in messages, such as ``reward.``;
-    it is "" for the main config. ``retries`` is how many times a failed check is repeated. ``timeout_s`` is the time
-    limit, in seconds, of one check of a server. The loading of a model in this process has no limit.
+    ``models`` gives access to the endpoints. ``asks`` holds, for each role (the job of a model, such as "judge"), the
+    names of the prompts that are sent to its model. ``where`` is the text before config keys in messages, such as
+    ``reward.``; it is "" for the main config. ``retries`` is how many times a failed check is repeated. ``timeout_s``
+    is the time limit, in seconds, of one check of a server. The loading of a model in this process has no limit.
     """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:

@@ -11,14 +11,15 @@ from groundtrace.inference.flow.in_flight import stage_of_call
 
 
 def log_request(file: str, asked: CallInProgress) -> None:
-    """Append a call to the JSON Lines file ``file``, whether or not the cache holds its replies.
+    """Append the model call ``asked`` to the JSON Lines file ``file``, whether or not the cache holds the replies to
+    this call.
 
-    A line is a JSON object with these fields. ``stage``, ``role`` and ``prompt`` are the names of the call's stage,
-    role and prompt. ``keys`` holds the cache keys of all wanted replies, and ``stored`` holds the keys of those replies
-    that are in the cache. ``system`` is the text of the prompt's system turn, and ``user`` holds the parts of its user
-    turn. A part is {"text": …} or {"media": URI, "sha256": digest of the file}. ``variables`` are the values with which
-    the prompt was filled. If no reply is sampled, ``continuation`` holds the text whose log-probability is wanted;
-    otherwise it is null.
+    A line is a JSON object with these fields. ``stage``, ``role`` and ``prompt`` are the names of the call's stage
+    (pipeline step), role (job of the model) and prompt. ``keys`` holds the cache keys of all wanted replies, and
+    ``stored`` holds the keys of those replies that are in the cache. ``system`` is the text of the prompt's system
+    turn, and ``user`` holds the parts of its user turn. A part is {"text": …} or {"media": URI, "sha256": digest of the
+    file}. ``variables`` are the values with which the prompt was filled. If no reply is sampled, ``continuation`` holds
+    the text whose log-probability is wanted; otherwise it is null.
     """
     line = {
         "stage": stage_of_call(),
@@ -36,8 +37,9 @@ def log_request(file: str, asked: CallInProgress) -> None:
 
 
 def not_stored(asked: CallInProgress) -> CallError:
-    """Return the error with which a call fails in a replay, if the cache lacks at least one of the call's replies. A
-    replay repeats the work on one record with cached replies only, so it cannot request a reply."""
+    """Return the error with which the model call ``asked`` fails in a replay, if the cache lacks at least one of its
+    replies. A replay repeats the work on one record with cached replies only, so it cannot request a reply.
+    """
     error = CallError(Failure.AWAY, "the cache does not hold this reply, and a replay sends no requests")
     error.call = asked.call(0)
     return error

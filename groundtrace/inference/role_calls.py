@@ -128,8 +128,8 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
     """Return a function that parses a reply as ``read`` does, but raises BadReply if the reply is truncated. Without
-    this check, a truncated list would look complete, as if the missing objects were absent, and a truncated sentence
-    would be accepted.
+    this check, a truncated reply would look complete. E.g. if the end of a list of objects in an image is missing,
+    these objects would seem to be absent from the image.
     """
 
     def read_whole(reply: CallResult) -> T:

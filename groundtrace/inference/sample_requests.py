@@ -74,8 +74,8 @@ class SampleRequests:
         """Send ``request``, cache its samples, and return them by cache key.
 
         ``asked`` is the call that needs the samples, and ``wanted`` are their cache keys. A reply may arrive in several
-        parts. For each part, the function ``request.arrived`` notes the usage and caches the samples. It also adds the
-        part to ``noted``, and the cached samples to ``stored`` (by cache key).
+        parts. For each part, the function ``request.arrived`` records the usage (tokens and cost) and caches the
+        samples. It also adds the part to the list ``noted``, and the cached samples to ``stored`` (by cache key).
 
         If the request fails, its error is raised. There is one exception: the server rejects the request, for example
         because the model's context is too small for so many tokens. ``asked`` may then already hold all wanted samples,
@@ -97,14 +97,14 @@ class SampleRequests:
         return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Wait until the request's expected cost fits into the run's budget, and send the request. Then write the usage
-        of the reply to the run's notes (files that record tokens and costs). A model in this process costs nothing, so
-        a request to it does not wait for the budget.
+        """Wait until the request's expected cost fits into the run's budget, and send the request. Then record the
+        usage of the reply (tokens and cost) in files of the run. A model in this process costs nothing, so a request to
+        it does not wait for the budget.
 
-        A reply may arrive in several parts. For each part, the function ``request.arrived`` notes the usage, and
-        appends the part to ``noted``. At the end, this method notes only the usage that is not in the parts in
-        ``noted``. Raises BudgetUsedUp if the cost does not fit although no other request is in progress, and CallError
-        if the call fails.
+        A reply may arrive in several parts. For each part, the function ``request.arrived`` records the usage, and
+        appends the part to ``noted``. At the end, this method records only the usage that these parts do not contain.
+        The usage of a failed request is recorded, too. Raises BudgetUsedUp if the cost does not fit although no other
+        request is in progress, and CallError if the call fails.
         """
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
@@ -142,11 +142,12 @@ class SampleRequests:
         return taken
 
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Write the usage of a reply to the run's notes (files that record tokens and costs). ``before`` holds the
-        parts of the reply whose usage has been noted already; their usage is not noted again.
+        """Record the usage of a reply (tokens and cost) in files of the run. ``before`` holds the parts of the reply
+        whose usage is recorded already; their usage is not recorded again.
 
-        A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
-        again, and both payments are noted.
+        The usage is recorded before the reply is cached. If the process is killed in between, the reply is requested
+        and paid for again, and both payments are recorded. ``role`` is the job of the model, such as "judge", and
+        ``endpoint`` is the endpoint that sent the reply.
         """
         if self._notes is None:
             return

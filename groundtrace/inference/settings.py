@@ -152,8 +152,9 @@ class EndpointSettings:
 
     @property
     def model_family(self) -> "Family":
-        """Return the family of the endpoint's model, which describes how the model writes coordinates. If the settings
-        have a coordinate frame, it replaces the frame of the family.
+        """Return the family of the endpoint's model, which describes how the model writes coordinates. A family has a
+        coordinate frame (the unit of coordinates, such as "px"). If the settings have another coordinate frame, the
+        result has the frame of the settings.
 
         Raises ValueError if a family that the user has written cannot be imported.
         """
@@ -211,7 +212,7 @@ class ModelsSettings:
     is the folder in which these processes record their usage and the servers that are down
     (:mod:`groundtrace.inference.flow.notes`). Outside of a run ``notes`` is "". In this case no endpoint is checked
     before its first call, and a call to a server that is down fails after its last retry. ``fails_fast`` works only
-    outside of a run, for callers that do not wait for a server. If it is True, calls fail at once, without retries,
+    outside of a run, for callers that do not wait for a server. If it is True, calls fail immediately, without retries,
     while the server is known to be down.
 
     ``neighbours`` are the caches of other runs on this machine, from which missing replies are copied. Replies that

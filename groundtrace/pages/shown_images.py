@@ -104,7 +104,11 @@ def shown_image(
 
 
 def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> ImageMark | None:
-    """Return a point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on an image; None if a value is not finite."""
+    """Return a point or box as a mark on an image; None if a coordinate is not finite.
+
+    ``place`` is the point (x, y) or the box (x1, y1, x2, y2) in pixels. ``number`` and ``label`` are those of the point
+    or box. ``width_px`` and ``height_px`` are the size of the image in pixels.
+    """
     if not all(map(math.isfinite, place)):
         return None
     sides = (width_px, height_px) * 2
@@ -116,7 +120,7 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """Yield the image as pairs (file type, bytes), in decreasing sizes.
+    """Yield the image in several sizes, the largest first, each as a pair (file type, bytes).
 
     The type is PNG if the PNG has at most 1.5 times the bytes of the JPEG, which is typical of drawings. Otherwise the
     type is JPEG.
