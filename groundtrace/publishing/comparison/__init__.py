@@ -1,1 +1,3 @@
-"""Compares two finished runs: the size of each set, records that ended in different sets, scores, and settings."""
+"""Compares two finished runs: the size of each output set (sft, rl or rejected), records that ended in different output
+sets, scores, and settings.
+"""

@@ -92,10 +92,12 @@ def compare(
     all_settings: bool = False,
     defaults: Defaults | None = None,
 ) -> Comparison:
-    """Compare two finished runs, each given as (name, folder). The tables show the name.
+    """Compare two finished runs. ``first`` and ``second`` are the runs, each as a pair: the name that the tables show,
+    and the run folder.
 
-    ``limit`` is the maximum number of listed ids of records that ended differently; None lists all. If ``all_settings``
-    is True, the table of settings also shows differences that are usually hidden
+    A record ended differently if it is in another output set (sft, rl or rejected) or was rejected differently.
+    ``limit`` is the maximum number of listed ids of these records; None lists all. If ``all_settings`` is True, the
+    table of settings also shows differences that are usually hidden
     (:mod:`groundtrace.publishing.comparison.setting_changes`). ``defaults`` is a function that returns the default
     values of the recipe's settings by key (the recipe is the pipeline of both runs); None if they are unknown. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
@@ -133,8 +135,8 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
     """Return all records that ended differently in the two runs, and all records that only one run has read.
 
     ``first`` and ``second`` are the run folders. A record that both runs have read ended differently in two cases: the
-    runs put it into different sets (sft, rl or rejected), or they rejected it at different stages (pipeline steps), for
-    different reasons or by different scorers. Raises InspectError if a run cannot be read.
+    runs put it into different output sets (sft, rl or rejected), or they rejected it at different stages (pipeline
+    steps), for different reasons or by different scorers (checks). Raises InspectError if a run cannot be read.
     """
     with opened_pair(first, second) as (tables, _, _):
         return moved_records(tables, alone=True)
@@ -144,8 +146,9 @@ def all_moved(first: Path, second: Path) -> list[MovedRecord]:
 def opened_pair(first: Path, second: Path) -> Iterator[tuple[duckdb.DuckDBPyConnection, RunSummary, RunSummary]]:
     """Yield a database about both runs, and the summaries of both runs.
 
-    ``first`` and ``second`` are the run folders. The database holds the set of each record, the stage (pipeline step)
-    and reason of a rejection, and the scores. :func:`groundtrace.publishing.comparison.sides.add_ends` and
+    ``first`` and ``second`` are the run folders. The database holds the output set (sft, rl or rejected) of each
+    record, the stage (pipeline step) and reason of a rejection, and the scores.
+    :func:`groundtrace.publishing.comparison.sides.add_ends` and
     :func:`groundtrace.publishing.comparison.score_changes.add_scores` define the tables. Raises
     :class:`groundtrace.publishing.reading.InspectError` if a run or a shard cannot be read.
     """
@@ -168,10 +171,10 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: boo
     If ``same_code`` is False, the sentence also states that the code of the runs differs.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
-    it at different stages (pipeline steps), for different reasons or by different scorers. ``moved`` is the number of
-    these records, and ``ids`` holds how many record ids are in both runs. If no id is in both runs, the sentence states
-    this instead of the number. ``settings`` are the settings that differ. For example, the result is "1 of 3 ids ended
-    elsewhere; attempt.k: 4 → 8".
+    it at different stages (pipeline steps), for different reasons or by different scorers (checks). ``moved`` is the
+    number of these records, and ``ids`` holds how many record ids are in both runs. If no id is in both runs, the
+    sentence states this instead of the number. ``settings`` are the settings that differ. For example, the result is "1
+    of 3 ids ended elsewhere; attempt.k: 4 → 8".
     """
     shown = [f"{name}: {a} → {b}" for name, a, b in settings.shown[:MAX_IN_HEADLINE]]
     left = len(settings.shown) - len(shown)
@@ -184,15 +187,17 @@ def _headline(moved: int, ids: Overlap, settings: SettingChanges, same_code: boo
 def _has_other_ends(tables: duckdb.DuckDBPyConnection) -> bool:
     """Return whether any record ended differently in the two runs, or is in only one of them.
 
-    A record ended differently if the runs put it into different sets (sft, rl or rejected), or if they rejected it at
-    different stages, for different reasons or by different scorers. ``tables`` is the database with the table
-    ``pairs`` (:func:`groundtrace.publishing.comparison.sides.add_ends`).
+    A record ended differently in two cases. The runs put it into different output sets (sft, rl or rejected). Or they
+    rejected it at different stages (pipeline steps), for different reasons or by different scorers (checks). ``tables``
+    is the database with the table ``pairs`` (:func:`groundtrace.publishing.comparison.sides.add_ends`).
     """
     return bool(tables.execute("SELECT exists(SELECT 1 FROM pairs WHERE is_changed)").fetchall()[0][0])
 
 
 def _same(a: RunSummary, b: RunSummary) -> str:
-    """Return the sentence that states that two runs do not differ. It also names the number of records in each set."""
+    """Return the sentence that states that two runs do not differ. The sentence also contains the number of records in
+    each output set (sft, rl, rejected). ``a`` and ``b`` are the contents of the ``run.json`` of the two runs.
+    """
     ends = [*(f"{a.counts.rows(name)} {name}" for name in a.sets), f"{a.counts.rejected_records} rejected"]
     code = "" if a.revision == b.revision else ", by other versions of the code"
     return (
@@ -202,10 +207,10 @@ def _same(a: RunSummary, b: RunSummary) -> str:
 
 
 def _with_traces(section: Section, both: int, other: int) -> Section:
-    """Return the section of scores with an additional line on how many SFT traces differ between the runs.
+    """Return the section (table) of scores with an additional line on how many SFT traces differ between the runs.
 
-    ``both`` is the number of ids that are SFT rows in both runs. ``other`` is the number of ids among them whose traces
-    differ. If ``both`` is 0, the line is left out.
+    A trace is a teacher's reasoning with its answer. ``both`` is the number of ids that are SFT rows in both runs.
+    ``other`` is the number of ids among them whose traces differ. If ``both`` is 0, the line is left out.
     """
     more = f"{other} of the {counted(both, 'id')} that are SFT rows in both runs have another trace" if both else ""
     return Section(section.name, section.title, section.note, section.columns, section.rows, more)

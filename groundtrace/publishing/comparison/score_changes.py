@@ -69,16 +69,16 @@ def add_scores(tables: duckdb.DuckDBPyConnection) -> None:
 
 
 def _types(tables: duckdb.DuckDBPyConnection, view: str) -> dict[str, pa.DataType]:
-    """Return the Arrow types of the columns of a view."""
+    """Return the Arrow type of each column of a database view, by the column's name. ``view`` is the view's name."""
     schema = tables.sql(f"SELECT * FROM {view} LIMIT 0").to_arrow_table().schema
     return {field.name: field.type for field in schema}
 
 
 def _scores_in(run: str, name: str, columns: dict[str, pa.DataType]) -> list[str]:
-    """Return the SQL queries that select the scores of a set's rows.
+    """Return the SQL queries that select the scores of the rows of one training set.
 
-    ``run`` is the run, a or b, and ``name`` is the set, sft or rl. ``columns`` are the types of the set's columns by
-    name. The scores are in the columns ``scores``, ``verdicts`` and ``extra_scores``.
+    ``run`` is the run, a or b, and ``name`` is the training set, sft or rl. ``columns`` are the types of the columns of
+    this set, by name. The scores are in the columns ``scores``, ``verdicts`` and ``extra_scores``.
     """
     parts, known = list[str](), list[str]()
     if pa.types.is_struct(columns.get("scores", pa.null())):
@@ -97,14 +97,15 @@ def _scores_in(run: str, name: str, columns: dict[str, pa.DataType]) -> list[str
 
 
 def _text(name: str) -> str:
-    """Return a text as a literal of SQL."""
+    """Return the text ``name`` as a string literal of SQL, with quotes."""
     return "'" + name.replace("'", "''") + "'"
 
 
 def _lengths_in(run: str, columns: dict[str, pa.DataType]) -> list[str]:
     """Return a list with one SQL query, which selects the number of characters that the model wrote in each SFT row.
 
-    The list is empty if the SFT rows have no column ``messages``.
+    ``run`` is the run, a or b. ``columns`` are the types of the columns of the run's SFT rows, by name. The list is
+    empty if ``messages`` is not one of these columns.
     """
     if "messages" not in columns:
         return []

@@ -127,7 +127,9 @@ def endpoint_defaults() -> Mapping[str, Any]:
 
 
 def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> list[tuple[str, str, str]]:
-    """Return the differences in recipe (pipeline), input and number of records, as (name, value in A, value in B)."""
+    """Return the differences in recipe (pipeline), input and number of records, as (name, value in A, value in B).
+    ``first`` and ``second`` are the runs A and B, each as a pair: the run folder, and the content of its ``run.json``.
+    """
     (root_a, a), (root_b, b) = first, second
     found = [("recipe", a.recipe, b.recipe), ("input", a.input, b.input)]
     prints = _fingerprint(root_a), _fingerprint(root_b)
@@ -167,5 +169,7 @@ def _prompts(a: RunSummary, b: RunSummary) -> list[tuple[str, str, str]]:
 
 
 def _text(values: Mapping[str, Any], key: str) -> str:
-    """Return the value of a key as a short text; a dash if the config lacks the key."""
+    """Return the value of the setting ``key`` as a short text; a dash if the config lacks this setting. ``values``
+    holds the settings of the config by their dotted keys.
+    """
     return excerpt(values[key]) if key in values else ABSENT

@@ -1,9 +1,9 @@
-"""Compares the sets into which two runs put their records, and lists the records that ended differently.
+"""Compares the output sets into which two runs put their records, and lists the records that ended differently.
 
-A run puts each record that it reads into one set: sft, rl or rejected. This set is called the record's *side*. For a
-rejected record, the side also includes the stage (the pipeline's step) that rejected it, the reason, and the scorer
-whose verdict led to it. The records of two runs are matched by their ids. The sizes of the sets are also compared for
-each source.
+A run puts each record that it reads into one output set: sft, rl or rejected. This set is called the record's *side*.
+For a rejected record, the side also includes the stage (the pipeline's step) that rejected it, the reason, and the
+scorer (check) whose result led to it. The records of two runs are matched by their ids. The sizes of the sets are also
+compared for each source.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ class Side:
 
     ``set`` is sft, rl or rejected. For a rejected record, ``stage`` is the step of the pipeline that rejected it,
     ``reason`` is the short name of the reason, and ``detail`` is a text about why this record was rejected. All three
-    are None if the record was not rejected. ``rejected_by`` is the scorer whose verdict led to the rejection; None if
-    no verdict led to it, or if a run of an earlier version does not name the scorers.
+    are None if the record was not rejected. ``rejected_by`` is the name of the scorer (check) that led to the
+    rejection; None if no scorer led to it, or if a run of an earlier version does not name the scorers.
     """
 
     set: str
@@ -43,7 +43,8 @@ class Side:
 
     @property
     def text(self) -> str:
-        """Return the set as a short text, with the stage, the reason and the scorer of a rejection.
+        """Return the output set of the record as a short text, with the stage (pipeline step), the reason and the
+        scorer (check) of a rejection.
 
         For example, ``sft``, ``rejected: difficulty/too_hard`` or ``rejected: verify/low_score (spatial)``.
         """
@@ -64,8 +65,9 @@ class Side:
 class MovedRecord:
     """Holds a record that two runs put into different sets, or rejected differently.
 
-    ``before`` is the record's set (and the reason of a rejection) in the first run; None if the first run did not read
-    the record. ``after`` is the same for the second run. ``question`` is the record's question; "" if it has none.
+    ``before`` is the output set (sft, rl or rejected) of the record in the first run, with the reason of a rejection.
+    It is None if the first run did not read the record. ``after`` is the same for the second run. ``question`` is the
+    record's question; "" if it has none.
     """
 
     id: str
@@ -86,8 +88,8 @@ class MovedRecord:
     def to_fields(self) -> dict[str, Any]:
         """Return the record as fields of a JSON object: its ``id``, and where it ended in the two runs.
 
-        ``from`` holds the set, and the fields of a rejection, in the first run; ``to`` holds the same for the second
-        run. If a run did not read the record, its field is None.
+        ``from`` holds the output set (sft, rl or rejected), and the fields of a rejection, in the first run. ``to``
+        holds the same for the second run. If a run did not read the record, its field is None.
         """
         sides = {"from": self.before, "to": self.after}
         return {"id": self.id} | {name: side and side.to_fields() for name, side in sides.items()}
@@ -98,10 +100,10 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
     ``tables`` is the database with the rows of both runs. The table ``ends_a`` has one row for each record of the first
     run, and ``ends_b`` one for each record of the second run. The columns of both tables are id, set_, source,
-    question, pass_rate, and the stage (pipeline step), reason, detail and scorer of a rejection. Runs of earlier
-    versions do not name the scorers. If one of the two runs names no scorer, all scorers are null in both tables. The
-    table ``pairs`` joins both tables by id. A record that only one run has read has a row in ``pairs``, with null for
-    the other run.
+    question, pass_rate, and the stage (pipeline step), reason, detail and scorer (check) of a rejection. Runs of
+    earlier versions do not name the scorers. If one of the two runs names no scorer, all scorers are null in both
+    tables. The table ``pairs`` joins both tables by id. A record that only one run has read has a row in ``pairs``,
+    with null for the other run.
     """
     rejected = _REJECTED | (_SCORER if all(_names_scorers(tables, f"{run}.rejected") for run in "ab") else {})
     for run in ("a", "b"):
@@ -127,7 +129,7 @@ def add_ends(tables: duckdb.DuckDBPyConnection) -> None:
 
 
 def _names_scorers(tables: duckdb.DuckDBPyConnection, view: str) -> bool:
-    """Return whether any rejected row of a run names the scorer that rejected it.
+    """Return whether any rejected row of a run names the scorer (the check) that rejected it.
 
     ``view`` is the view of the run's rejected rows, such as ``a.rejected``.
     """
@@ -175,13 +177,14 @@ def overlap(tables: duckdb.DuckDBPyConnection) -> Overlap:
 
 
 def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap) -> Section:
-    """Return a table with the size of each set in both runs: the number of its records, and their share of all records.
+    """Return a table with the size of each output set in both runs: the number of its records, and their share of all
+    records.
 
     The last column is the difference between the shares of the two runs. It has a 95 % interval in two cases: if both
     runs read the same ids (paired interval), and if no id is in both runs (interval for independent samples).
-    ``tables`` is the database to which :func:`add_ends` has added the set of each record. ``sets`` are the names of the
-    training sets (sft, rl); the set "rejected" is always added. ``ids`` holds how many record ids are in both runs and
-    in only one of them.
+    ``tables`` is the database to which :func:`add_ends` has added the output set of each record. ``sets`` are the names
+    of the training sets (sft, rl); the output set "rejected" is always added. ``ids`` holds how many record ids are in
+    both runs and in only one of them.
     """
     counts = {run: dict(tables.execute(f"SELECT set_, count(*) FROM ends_{run} GROUP BY 1").fetchall()) for run in "ab"}
     total_a, total_b = ids.both + ids.only_a, ids.both + ids.only_b
@@ -202,7 +205,8 @@ def yields(tables: duckdb.DuckDBPyConnection, sets: Sequence[str], ids: Overlap)
 
 
 def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, int, int]:
-    """Return how many ids the set ``name`` contains in both runs, only in run A, only in run B, and in neither run.
+    """Return how many ids the output set ``name`` (e.g. sft) contains in both runs, only in run A, only in run B, and
+    in neither run.
 
     Ids that only one run has read are not counted. ``tables`` is the database to which :func:`add_ends` has added its
     tables.
@@ -214,11 +218,11 @@ def _fourfold(tables: duckdb.DuckDBPyConnection, name: str) -> tuple[int, int, i
 
 
 def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> Section | None:
-    """Return a table with the sizes of the sets for each source of records; None if there is only one source.
+    """Return a table with the sizes of the output sets for each source of records; None if there is only one source.
 
     A source is a data set from which records come. A size is given as a number, and as a share of the records that the
-    run read from this source. ``tables`` is the database to which :func:`add_ends` has added the set of each record.
-    ``sets`` are the names of the training sets (sft, rl); the set "rejected" is always added.
+    run read from this source. ``tables`` is the database to which :func:`add_ends` has added the output set of each
+    record. ``sets`` are the names of the training sets (sft, rl); the output set "rejected" is always added.
     """
     query = f"""SELECT coalesce(source, '{NO_SOURCE}') AS source_,
             {", ".join(f"count(*) FILTER (run = '{run}' AND set_ = '{name}')" for name in SHARDS for run in "ab")}
@@ -243,10 +247,11 @@ def yields_by_source(tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> 
 
 
 def transitions(tables: duckdb.DuckDBPyConnection) -> Section:
-    """Return a table with the number of ids for each change, such as from ``sft`` in A to ``rl`` in B.
+    """Return a table with the number of record ids for each change of the output set, such as from ``sft`` in run A to
+    ``rl`` in run B.
 
-    ``tables`` is the database to which :func:`add_ends` has added the set of each record. The most frequent change
-    comes first. Ids that are in only one run come last.
+    ``tables`` is the database to which :func:`add_ends` has added the output set of each record. The most frequent
+    change comes first. Ids that are in only one run come last.
     """
     rows = [
         (n, _of(_side(*a_and_b[:5])), _of(_side(*a_and_b[5:]))) for n, *a_and_b in tables.execute(_BY_SIDES).fetchall()
@@ -281,11 +286,11 @@ def moved_records(
     """Return the records that ended differently in the two runs.
 
     A record ended differently in two cases: the runs put it into different sets (sft, rl or rejected), or they rejected
-    it at different stages (pipeline steps), for different reasons or by different scorers. ``tables`` is the database
-    to which :func:`add_ends` has added the set of each record. ``limit`` is the maximum number of returned records;
-    None returns all. If more records than ``limit`` differ, the returned records show as many different changes as
-    possible, such as from sft to rl. The same runs always give the same records. If ``alone`` is True, records that
-    only one run has read are included.
+    it at different stages (pipeline steps), for different reasons or by different scorers (checks). ``tables`` is the
+    database to which :func:`add_ends` has added the output set of each record. ``limit`` is the maximum number of
+    returned records; None returns all. If more records than ``limit`` differ, the returned records show as many
+    different changes as possible, such as from sft to rl. The same runs always give the same records. If ``alone`` is
+    True, records that only one run has read are included.
     """
     bounds = {"most": 2**62 if limit is None else limit, "alone": alone}
     return [
@@ -297,9 +302,9 @@ def moved_records(
 def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
     """Return the number of records that are in both runs and ended differently.
 
-    A record ended differently if the runs put it into different sets (sft, rl or rejected), or if they rejected it at
-    different stages, for different reasons or by different scorers. ``tables`` is the database to which
-    :func:`add_ends` has added the set of each record.
+    A record ended differently in two cases. The runs put it into different output sets (sft, rl or rejected). Or they
+    rejected it at different stages (pipeline steps), for different reasons or by different scorers (checks). ``tables``
+    is the database to which :func:`add_ends` has added the output set of each record.
     """
     return int(tables.execute("SELECT count(*) FROM pairs WHERE is_changed AND is_both").fetchall()[0][0])
 
@@ -307,9 +312,10 @@ def count_moved(tables: duckdb.DuckDBPyConnection) -> int:
 def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
     """Return a table of records that ended differently in the two runs.
 
-    A record ended differently in two cases: the runs put it into different sets, or they rejected it at different
-    stages, for different reasons or by different scorers. ``moved`` are the records in the table. ``total`` is the
-    number of all records that ended differently, including those that are not in ``moved``.
+    A record ended differently in two cases: the runs put it into different output sets (sft, rl or rejected), or they
+    rejected it at different stages (pipeline steps), for different reasons or by different scorers (checks). ``moved``
+    are the records in the table. ``total`` is the number of all records that ended differently, including those that
+    are not in ``moved``.
     """
     rows = [(each.id, _of(each.before), _of(each.after), each.why) for each in moved]
     left = total - len(rows)
@@ -322,24 +328,25 @@ def moved_section(moved: Sequence[MovedRecord], total: int) -> Section:
 def _of(side: Side | None) -> str:
     """Return a short text with the set (sft, rl or rejected) into which a run put a record.
 
-    For a rejected record, the text also has the stage, the reason and the scorer of the rejection. If ``side`` is None,
-    the text states that the run did not read the record.
+    For a rejected record, the text also has the stage (pipeline step), the reason and the scorer (check) of the
+    rejection. If ``side`` is None, the text states that the run did not read the record.
     """
     return ABSENT if side is None else side.text
 
 
 def _side(name: str | None, *rejection: str | None) -> Side | None:
-    """Return the side of a record: the set into which a run put it, and what is known of a rejection.
+    """Return the side of a record: the output set (sft, rl or rejected) into which a run put it, and what is known of a
+    rejection.
 
-    ``name`` is the name of the set. It is None if the run did not read the record; the result is then None, too.
-    ``rejection`` holds the stage, reason, detail and scorer of a rejection.
+    ``name`` is the name of the output set. It is None if the run did not read the record; the result is then None, too.
+    ``rejection`` holds the stage (pipeline step), reason, detail and scorer (check) of a rejection.
     """
     return None if name is None else Side(name, *rejection)
 
 
 def sets_of(*sets: Sequence[str]) -> list[str]:
-    """Return the names of the sets (sft, rl) that at least one run has, each name once.
+    """Return the names of the training sets (sft, rl) that at least one run has, each name once.
 
-    Each argument holds the names of the sets of one run. The names are in the order of their first occurrence.
+    Each argument holds the names of the training sets of one run. The names are in the order of their first occurrence.
     """
     return list(dict.fromkeys(name for each in sets for name in each))

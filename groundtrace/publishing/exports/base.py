@@ -96,7 +96,9 @@ class ExportRow:
 
     @property
     def kept_text(self) -> str:
-        """Return the trace (reasoning with answer) of an SFT row as the shard holds it, with coordinates in pixels."""
+        """Return the trace (reasoning with answer) of an SFT row as the shard (Parquet file of the run) holds it, with
+        coordinates in pixels.
+        """
         return self.fields["messages"][-1]["content"]
 
     @property
@@ -139,7 +141,9 @@ class Writer(Protocol):
 
 
 def anything(run: Path) -> None:
-    """Do nothing, so that every run is accepted. A format without requirements uses this function as its ``check``."""
+    """Do nothing, so that every run folder is accepted. An export format without requirements on runs uses this
+    function as its ``check``.
+    """
 
 
 @dataclass(frozen=True)

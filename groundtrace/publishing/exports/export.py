@@ -76,8 +76,9 @@ class ExportResult:
 
     ``folder`` is the output folder. ``files`` holds the names of its files and, if there are images as files, the name
     of their folder, "images/". ``counts`` holds the numbers of written and left-out rows of each training set (sft,
-    rl). ``unwritten`` holds the names of the columns that the user's own stages or ``[input] keep`` added to these
-    sets, but for which the format has no place.
+    rl). ``unwritten`` holds the names of the columns for which the format has no place. Only columns that the user's
+    own stages or the setting ``[input] keep`` (which keeps columns of the input) added to these training sets are
+    listed.
     """
 
     folder: Path
@@ -121,7 +122,9 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _own_columns(run: Path, side: str) -> list[str]:
-    """Return the names of the columns that the user's own stages or ``[input] keep`` added to a set for training."""
+    """Return the names of the columns that the user added to the training set ``side`` (sft or rl). Such columns come
+    from the user's own stages (pipeline steps), or from the setting ``[input] keep``, which keeps columns of the input.
+    """
     added = added_columns(columns_of(run, side))
     return [column.name for column in added if column.for_training and column.name not in EARLIER]
 
@@ -221,7 +224,8 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """Yield a temporary folder, to write the export into. It has the same parent folder as the output folder.
+    """Yield a temporary folder into which the export is written. Its parent folder is that of the output folder
+    ``arguments.output``.
 
     After the ``with`` block, the temporary folder is renamed to the output folder. If the block raises an error, the
     temporary folder is removed.
@@ -303,7 +307,8 @@ def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
 def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
     """Raise RuntimeError if a row was neither written nor left out, and ExportError if no row could be written.
 
-    ``rows`` is the number of rows of each training set in the shards.
+    ``rows`` is the number of rows of each training set (sft, rl) in the shards. ``counts`` holds the numbers of rows
+    that were read, written and left out.
     """
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
@@ -322,9 +327,11 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Write ``export.json`` into the folder. Return the names of all files in the folder, with ``export.json``.
+    """Write ``export.json``, which describes the export, into the folder. Return the names of all files in the folder,
+    including ``export.json``.
 
-    If the export has images, the result also contains the name of the images' folder.
+    If the export has images, the result also contains the name of the images' folder. ``summary`` is the content of the
+    run's ``run.json``. ``counts`` holds the numbers of written and left-out rows of each training set (sft, rl).
     """
     files, images = contents_of(folder)
     fields = {

@@ -55,7 +55,7 @@ def _called(row: ExportRow, images: list[str]) -> Record:
 
 
 def _tagged(turn: Turn) -> Turn:
-    """Return the turn with the role that LLaMA-Factory uses for it."""
+    """Return the turn of a conversation with the role (such as ``observation``) that LLaMA-Factory uses for it."""
     role = CALL if "code" in turn else RESULT if turn["role"] == "tool" else turn["role"]
     return as_tool_call(turn) | {"role": role}
 

@@ -131,7 +131,9 @@ def _footer(file: Path) -> pq.FileMetaData:
 
 
 def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a shard (Parquet file) as dictionaries. Raises ExportError if the file cannot be read."""
+    """Yield the rows of a shard (Parquet file) as dictionaries with the given ``columns``. At most ``batch_rows`` rows
+    are read at the same time. Raises ExportError if the file cannot be read.
+    """
     try:
         # With the default pre_buffer=True, the whole file would be read before the first rows are returned.
         with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:

@@ -21,7 +21,8 @@ class SideCounts:
     """Holds how many rows of a training set an export read, wrote and left out.
 
     Attributes:
-        read: the number of rows read from the shards. It is ``written`` plus all rows in ``left_out``.
+        read: the number of rows read from the shards (Parquet files of the run). It is ``written`` plus all rows in
+            ``left_out``.
         written: the number of these rows that were written.
         prompts: the number of rows in the export. It is larger than ``written`` if a row of the shards becomes one row
             for each of its streams (prompts).
@@ -77,7 +78,7 @@ class Side:
     trainer must take an even number of rows for each batch. Then the two rows are in the same batch if they are the
     rows 0 and 1, or 2 and 3, and so on.
 
-    A question with only one stream becomes a single row. If this row were written at once, the two rows of the next
+    A question with only one stream becomes a single row. If this row were written immediately, the two rows of the next
     question could be the rows 1 and 2, and get into different batches. So the single row is stored until :meth:`put`
     gets the single row of another question with only one stream. Then the two single rows are written, one after the
     other.
@@ -135,9 +136,9 @@ class Side:
     def leave_out_flagged(self, mark: Mark, fields: Mapping[str, Any]) -> None:
         """Leave out a row because of its flag. ``mark`` has the flag, and ``fields`` are the row's columns.
 
-        The detail of the row states whether the flag was set on another version of the row, as a repeated run may have
-        replaced its trace. It does not contain the reviewer's note, which may name people or other private facts: an
-        export is often passed on, and a note is only in the run folder.
+        The detail (a text in the list of left-out rows) states whether the flag was set on another version of the row,
+        because a repeated run may have replaced the row's trace. The detail does not contain the reviewer's note. The
+        note may name people or other private facts, and exports are often passed on to other people.
         """
         details = ["the reviewer's note is in `beam view`"] if mark.note else []
         if not mark.is_about(self._side, seen_trace(fields)):

@@ -89,7 +89,7 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 
 
 def _unread_position(text: str) -> str:
-    """Return the first tag whose position cannot be parsed; "" if the positions of all tags can be parsed.
+    """Return the first tag in ``text`` whose position cannot be parsed; "" if the positions of all tags can be parsed.
 
     :func:`in_frame` raises LeftOut for such a tag. Otherwise the tag's position would stay in pixels of the original
     image, although the positions of all other tags are converted to the model's coordinate frame.
