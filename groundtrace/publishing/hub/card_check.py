@@ -67,9 +67,10 @@ def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]) -> list[Any]:
-    """Return the wrong values of a field that holds one value or a list.
+    """Return the wrong values of the field ``name`` of the front matter, which holds one value or a list of values.
 
-    ``is_right`` decides whether a value is right.
+    ``front`` is the front matter (the YAML block at the beginning of a data card). A value is wrong if it is not a
+    text, or if ``is_right`` returns False for it.
     """
     value = front.get(name, [])
     values = value if isinstance(value, list) else [value]
@@ -77,7 +78,9 @@ def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]
 
 
 def _configs(configs: Any, files: Sequence[str]) -> Iterator[str]:
-    """Yield the problems in the configs (named parts of a data set on the Hub)."""
+    """Yield the problems in the configs (named parts of a data set on the Hub). ``files`` are the paths of the
+    published files.
+    """
     if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
         yield "configs is not a list of mappings"
         return

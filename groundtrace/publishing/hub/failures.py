@@ -37,7 +37,9 @@ def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
 
 
 def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
-    """Return the error to raise for ``error``: PublishError if the user can correct the cause, else HubDown."""
+    """Return the error to raise for ``error``: PublishError if the user can correct the cause, else HubDown. ``repo``
+    is the name of the repository, and ``endpoint`` is the URL of the Hub, both for the message.
+    """
     refused = _http_error(error)
     if refused is not None:
         return _refusal(refused, repo)
@@ -54,10 +56,10 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """Return the error to raise for an HTTP error of the Hub.
+    """Return the error to raise for ``refused``, an HTTP error of the Hub.
 
-    The result is HubDown if the status is 429, or 500 or more. Otherwise the result is PublishError, because the user
-    can correct the cause.
+    The result is HubDown if the HTTP status is 429, or 500 or more. Otherwise the result is PublishError, because the
+    user can correct the cause. ``repo`` is the name of the repository, for the message.
     """
     status, message = refused.response.status_code, line_of(refused)
     if status == 401:

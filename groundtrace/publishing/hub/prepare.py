@@ -87,8 +87,9 @@ class Prepared:
         uses: for each source (data set from which rows come) its licence, its number of rows, and whether they are
             published.
         flagged: the rows whose records a reviewer has flagged, and whether they are left out.
-        rows: the numbers of published rows by set.
-        audit: the result of the run's audit, in which a person judged traces; None if it is not published.
+        rows: the numbers of published rows by output set (sft, rl or rejected).
+        audit: the result of the run's audit, in which a person judged traces (reasoning with answer); None if it is not
+            published.
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         published_sha256: the digest of the published content.
     """
@@ -172,7 +173,8 @@ def prepare(
 def _outdated(run: Path, summary: RunSummary, flags: Mapping[str, Mark]) -> set[str]:
     """Return the ids of the flagged records whose flag was set on another version of the row.
 
-    ``flags`` are the marks of the flagged records by id, and ``summary`` is the content of ``run.json``.
+    ``flags`` are the marks (flag, tags and note) of the flagged records by id, and ``summary`` is the content of
+    ``run.json``.
     """
     with open_tables(run, summary) as tables:
         present = present_rows(tables, flags)
@@ -180,10 +182,11 @@ def _outdated(run: Path, summary: RunSummary, flags: Mapping[str, Mark]) -> set[
 
 
 def _audit_digest(audit: AuditFigures | None, flagged: FlaggedRows) -> dict[str, str]:
-    """Return the SHA-256 of all facts in the card's section on the audit, by the name :data:`AUDIT`; empty without it.
+    """Return a dict that maps the name :data:`AUDIT` to the SHA-256 of all facts in the data card's section on the
+    audit. The dict is empty if ``audit`` is None, because the card then has no such section.
 
-    The tag of a publication depends on these facts, so that a card with new ones is sent although the rows are the
-    same. ``flagged`` are the rows whose records a reviewer has flagged, which this section also states.
+    The tag of a publication depends on these facts. So a card with other facts is uploaded even if the rows are the
+    same. ``flagged`` holds the numbers of rows that a reviewer has flagged; they are among the facts of this section.
     """
     if audit is None:
         return {}
@@ -192,10 +195,10 @@ def _audit_digest(audit: AuditFigures | None, flagged: FlaggedRows) -> dict[str,
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Check that each record that a run read is in one of its sets: sft, rl or rejected.
+    """Check that each record that a run read is in one of the run's output sets: sft, rl or rejected.
 
     ``run`` is the run folder, ``summary`` is the content of ``run.json``, and ``shards`` holds the shards (Parquet
-    files) of each set. Raises PublishError if records are missing, if the numbers of rows in the shards and in
+    files) of each output set. Raises PublishError if records are missing, if the numbers of rows in the shards and in
     ``run.json`` differ, if a shard cannot be read, or if a shard lacks a required column.
     """
     counts = summary.counts
@@ -214,9 +217,9 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
 
 
 def _rows_of(file: Path, needed: Sequence[str]) -> int:
-    """Return the number of rows of a shard.
+    """Return the number of rows of a shard (Parquet file).
 
-    Raises PublishError if the shard cannot be read, or lacks a column in ``needed``.
+    ``file`` is the path of the shard. Raises PublishError if the shard cannot be read, or lacks a column in ``needed``.
     """
     if not file.is_file():  # reading a pipe would block
         raise PublishError(f"{file} is not a regular file: remove it from the run folder, or repeat the run")
@@ -231,7 +234,8 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def _put_shards(folder: Path, shards: Sequence[Path], selection: Selection, change: Change | None) -> None:
-    """Put the shards (Parquet files) of one set into ``folder``, as ``train-00000-of-00003.parquet`` and so on.
+    """Put the shards (Parquet files) of one output set (sft, rl or rejected) into ``folder``, as
+    ``train-00000-of-00003.parquet`` and so on.
 
     Only the shards with rows to publish are numbered, so no number is missing. A shard is linked if all its rows are
     published unchanged and the Hub's viewer accepts it. Of any other shard, the rows to publish are copied.
@@ -254,9 +258,9 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
     """Write the requested rubrics and the run's JSON files into ``staging``, and return the file pattern of each extra.
 
     An extra is a set of rows that is published only on request: the rejected records or the rubrics. ``extras`` holds
-    the names of the requested extras, and ``rows`` holds the numbers of published rows by set. If the rubrics are
-    requested, they are written as a Parquet file. The rejected records are not written here, because the caller has
-    already written them.
+    the names of the requested extras, and ``rows`` holds the numbers of published rows by output set (sft, rl or
+    rejected). If the rubrics are requested, they are written as a Parquet file. The rejected records are not written
+    here, because the caller has already written them.
 
     The JSON files are ``rubrics.json`` and the files in :data:`ARTIFACTS`. If the run has such a file, it is written
     without a request.

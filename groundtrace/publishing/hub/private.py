@@ -81,7 +81,8 @@ def _asked_in(published: Path, streams: list[str]) -> int:
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """Return the function that removes private data from the rows of a set; None if they can be published unchanged.
+    """Return the function that removes private data from the rows of an output set; None if they can be published
+    unchanged.
 
     Private data are, for example, costs and the folders in the names of models. ``name`` is sft, rl or rejected, and
     ``summary`` is the content of ``run.json``. The returned function takes and returns a batch of rows.
@@ -130,7 +131,7 @@ def _public_model(model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with(batch: pa.RecordBatch, column: str, values: list[Any]) -> pa.RecordBatch:
-    """Return the batch with other values in one column."""
+    """Return a copy of the batch in which the column named ``column`` has the given ``values``."""
     place = batch.schema.get_field_index(column)
     field = batch.schema.field(place)
     return batch.set_column(place, field, pa.array(values, field.type))

@@ -20,8 +20,8 @@ class Selection:
             published rows are counted. A source is missing if all its rows are left out because of flags.
         sources: the (source, licence) pairs whose rows are published.
         flagged_ids: the ids of the records whose rows are left out because a reviewer has flagged the records.
-        flagged: for each set, the number of rows that are left out only because of a flag.
-        rows: the numbers of published rows by set.
+        flagged: for each output set (sft, rl or rejected), the number of rows that are left out only because of a flag.
+        rows: the numbers of published rows by output set.
         rows_of: the number of published rows of each shard (Parquet file).
     """
 
@@ -38,10 +38,10 @@ def select_rows(
 ) -> Selection:
     """Decide which rows of a run are published.
 
-    ``shards`` holds the shards (Parquet files) of each set that may be published. ``asked`` holds the names of sources
-    (data sets from which rows come) whose rows are published whatever their licence is. Rows whose id is in
-    ``flagged_ids`` are not published. A flagged row of a source that is not published counts as left out because of its
-    source.
+    ``shards`` holds the shards (Parquet files) of each output set (such as sft) that may be published. ``asked`` holds
+    the names of sources (data sets from which rows come) whose rows are published whatever their licence is. Rows whose
+    id is in ``flagged_ids`` are not published. A flagged row of a source that is not published counts as left out
+    because of its source.
 
     Raises PublishError if a shard cannot be read, if no row has a source in ``asked``, or if no training row may be
     published.
@@ -62,9 +62,10 @@ def select_rows(
 
 
 def count_rows(shards: Mapping[str, Sequence[Path]], sources: Collection[Key], ids: Collection[str]) -> dict[str, int]:
-    """Return for each set the number of rows whose id is in ``ids`` and whose (source, licence) is in ``sources``.
+    """Return for each output set (such as sft) the number of rows whose id is in ``ids`` and whose (source, licence) is
+    in ``sources``.
 
-    ``shards`` holds the shards (Parquet files) of each set. Raises PublishError if a shard cannot be read.
+    ``shards`` holds the shards (Parquet files) of each output set. Raises PublishError if a shard cannot be read.
     """
     counts = {name: [count_sources(file, ids) for file in files if ids] for name, files in shards.items()}
     return {name: sum(count[key] for count in found for key in sources) for name, found in counts.items()}
@@ -74,8 +75,8 @@ def _without_flagged(uses: Sequence[SourceUse], left_out: Mapping[str, Counter[K
     """Subtract the flagged rows from the numbers of rows of the published sources, and return the sources.
 
     A source is a data set from which rows come. The sources that are not published keep their numbers of rows.
-    ``left_out`` holds for each set the number of flagged rows by source and licence. If all rows of a published source
-    are flagged, the source is left out of the result.
+    ``left_out`` holds for each output set (such as sft) the number of flagged rows by source and licence. If all rows
+    of a published source are flagged, the source is left out of the result.
     """
     found = list[SourceUse]()
     for use in uses:

@@ -51,9 +51,9 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
     """Return the sources of a run with their licences and numbers of rows. The sources with the most rows come first.
 
-    A source is a data set from which rows come. ``counted`` holds for each set the number of rows by source and
-    licence. ``asked`` are the sources that the user named; the rows of these sources are published whatever their
-    licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
+    A source is a data set from which rows come. ``counted`` holds for each output set (such as sft) the number of rows
+    by source and licence. ``asked`` are the sources that the user named; the rows of these sources are published
+    whatever their licence is. Raises PublishError for a name in ``asked`` that is not the source of any row.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}

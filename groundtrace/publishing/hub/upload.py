@@ -152,12 +152,12 @@ def _is_ours(path: str) -> bool:
 
 
 def _names(there: DatasetInfo) -> list[str]:
-    """Return the paths of all files in the repository."""
+    """Return the paths of all files in the repository that ``there`` describes."""
     return [file.rfilename for file in there.siblings or ()]
 
 
 def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
-    """Return whether the repository holds exactly the shards to publish."""
+    """Return whether the repository holds exactly the shards (Parquet files) to publish."""
     shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
     if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
         return False
@@ -185,7 +185,8 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
 
 
 def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
-    """Return the paths of files that the repository lacks, or holds with other content, at a revision.
+    """Return those of ``paths`` that the repository lacks, or whose files have other content than the files to publish.
+    ``revision`` is the commit or tag in which the files are compared.
 
     The comparison relies on the sizes and digests that the Hub reports.
     """
@@ -198,7 +199,7 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 
 
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
-    """Return whether a file of the repository has the same content as the local file.
+    """Return whether a file of the repository has the same content as the local file with the path ``path``.
 
     The digests are compared. If the Hub reports no digest for a shard (Parquet file), the shard counts as different.
     For any other file without a digest, the sizes are compared. The result is False if ``file`` is None.
@@ -211,9 +212,10 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
 def _sent_files(
     api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
 ) -> Iterator[CommitOperationAdd]:
-    """Yield for each file to publish the operation that adds the file to the commit.
+    """Yield one operation for each file to publish. The operation adds the file to the commit.
 
     Each large file is uploaded before its operation is yielded. Small files are uploaded later, with the commit.
+    ``report`` is a function that is called with a line of text for each file.
     """
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
