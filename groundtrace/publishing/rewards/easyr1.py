@@ -36,5 +36,7 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    """Return the result for EasyR1: the reward of a response as ``overall``, and its outcome and format as numbers."""
+    """Return the result for EasyR1: the reward of a response as ``overall``, and the scores of its answer and format as
+    numbers.
+    """
     return {"overall": number_of(config, scored), **verdict_figures((outcome.NAME, format.NAME), scored)}

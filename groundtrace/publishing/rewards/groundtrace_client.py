@@ -478,9 +478,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     True if ``responses`` are all responses of a training step.
 
     A list that is too long for one request is split into several requests, each with ``is_step`` false. The server
-    refuses such requests if its reward recipe (the code that computes the rewards) needs all responses of a step at
-    once. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused if the input cannot
-    be scored.
+    refuses such requests if its reward recipe (the code that computes the rewards) needs all responses of a step in one
+    request. Raises RewardUnavailable if the server does not return scores in time, and RewardRefused if the input
+    cannot be scored.
     """
     if len(references) != len(responses):
         raise RewardRefused(
@@ -522,7 +522,9 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
 
 def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
-    """Split the items into lists, each for one request: at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
+    """Split the items into lists, each for one request: at most ``batch`` items and at most about
+    :data:`MAX_BODY_BYTES` bytes of JSON.
+    """
     requests: list[list[Any]] = [[]]
     size = 0
     for item in items:
@@ -562,7 +564,9 @@ def _id_of(number: int, reference: Any) -> str:
 
 
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
-    """Return the scores in the server's answer. Raises RewardRefused unless it holds ``count`` valid scores."""
+    """Return the scores in ``found``, the JSON of the server's answer. Raises RewardRefused unless the answer holds
+    ``count`` valid scores.
+    """
     answered = found.get("scores")
     if "error" in found:
         error = _shown(settings, repr, found["error"], 200)
@@ -600,7 +604,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
-    """Return the reward of a response. For an unscored response, return the setting ``unscored``.
+    """Return the reward in ``score``, the server's score of a response. For an unscored response, return the setting
+    ``unscored``.
 
     Raises Unscored if the response is unscored and this setting is missing.
     """
@@ -672,7 +677,7 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """Send a request until the server answers, and return the JSON of the answer.
+    """Send a request to ``path`` until the server answers, and return the JSON of the answer.
 
     ``until`` is the time (of ``time.monotonic``) after which the client gives up. Raises RewardUnavailable if the
     client gives up. Raises RewardRefused if the server refuses the request, if its certificate cannot be verified, or
@@ -707,7 +712,8 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
 
 def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
-    """Send a request once, and return the JSON of a successful answer.
+    """Send a request with the given ``body`` to ``path`` once, and return the JSON of a successful answer. ``limit_s``
+    is the time limit in seconds.
 
     Raises _Again if the request failed and may be sent again, and RewardRefused if a retry would not help.
     """

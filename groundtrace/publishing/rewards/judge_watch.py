@@ -79,7 +79,9 @@ class JudgeWatch:
             self._health = found
 
     def _report_changes(self, found: tuple[Health, ...]) -> None:
-        """Print a line for each endpoint that became unusable or usable since the last check."""
+        """Print a line for each endpoint (model server) that became unusable or usable since the last check. ``found``
+        holds the results of the present check.
+        """
         before = {each.name: each.message for each in self._health or ()}
         for each in found:
             if each.message and not before.get(each.name):

@@ -47,7 +47,9 @@ class RowReference:
     stream: str = ""
 
     def text(self) -> str:
-        """Return the reference as one line of JSON with sorted keys. An exported row holds it in this form."""
+        """Return the reference, which names a row and its run, as one line of JSON with sorted keys. An exported row
+        holds the reference in this form.
+        """
         fields = {name: value for name, value in asdict(self).items() if value or name in FIELDS}
         return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 

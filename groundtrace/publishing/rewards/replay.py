@@ -88,7 +88,8 @@ async def _all_with_trajectories(reward: RowReward, answers: Sequence[Answer], i
 
 
 async def _executed(settings: SandboxEnvironmentSettings, row: TrainingRow, turns: Sequence[str]) -> Trajectory | None:
-    """Execute the turns of a response in order, and return the trajectory; None if the sandbox fails.
+    """Execute the turns of a response in order, and return the trajectory (the turns with the results of their code);
+    None if the sandbox fails.
 
     A turn without code, or with a fault in its form, ends the response: later turns are not executed.
     """

@@ -144,7 +144,9 @@ def response_in(query: str, prompt: str) -> str | None:
 
 
 def _texts(found: Mapping[str, Any], name: str) -> list[str]:
-    """Return the list of texts in a field. Raises BadRequest if the field is not a list of texts, or is empty."""
+    """Return the list of texts in the field ``name`` of the JSON object ``found``. Raises BadRequest if the field does
+    not hold a list with at least one text, or holds anything else than texts.
+    """
     value = found.get(name)
     if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
         raise BadRequest(f'the field "{name}" must be a list of texts, with at least one text')

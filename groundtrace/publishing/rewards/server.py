@@ -25,7 +25,7 @@ if the client has disconnected or timed out.
 
 If a judge does not answer, the server returns an error and never a made-up number. The client retries, and finished
 replies come from the cache. The server checks the endpoints (model servers) every few seconds. While an endpoint is
-down, requests that need it get an error at once, and all other requests are scored.
+down, requests that need it get an error immediately, and all other requests are scored.
 """
 
 import asyncio
@@ -280,7 +280,8 @@ class RewardServer:
             raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
     async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Wait until fewer than ``max_scoring`` requests are being scored, then score this request; return its scores.
+        """Wait until fewer than ``max_scoring`` (a limit of the server) requests are being scored. Then score this
+        request, and return its scores.
 
         Raises Refused if the client has disconnected, if an answer cannot be scored, or if a judge or detector does not
         answer.

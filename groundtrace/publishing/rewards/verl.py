@@ -65,5 +65,7 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    """Return the result for verl: the reward of a response as ``score``, and the verdicts on it as numbers."""
+    """Return the result for verl: the reward of a response as ``score``, and its verdicts (scores of single aspects) as
+    numbers.
+    """
     return {"score": number_of(config, scored), **verdict_figures(reward_of(config).recipe.shown, scored)}

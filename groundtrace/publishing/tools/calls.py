@@ -61,8 +61,8 @@ class Calls:
 
     Attributes:
         images: the question's images, as the bytes of image files.
-        limits: the limits under which the code of a response is executed, and how many responses execute code at once
-            in this process.
+        limits: the limits under which the code of a response is executed, and how many responses may execute code at
+            the same time in this process.
         max_images: the maximum number of images that all calls together may display; further images are left out.
         statuses: how the code of each finished call ended, in order, such as ``ok``.
         lost: the reason why a sandbox failed; "" if no sandbox failed.
@@ -108,8 +108,8 @@ def limits_of(sandbox: str, sessions: int | None = None) -> SandboxSettings:
     """Return the limits of the sandbox in which the code of responses to a row is executed.
 
     ``sandbox`` is the value of the exported row's column ``sandbox``: JSON, or "" for the default limits. ``sessions``
-    is the number of responses that execute code at once; None means the default. Raises ConfigError if a limit is
-    unknown or has an invalid value.
+    is the maximum number of responses that execute code at the same time; None means the default. Raises ConfigError if
+    a limit is unknown or has an invalid value.
     """
     given = json.loads(sandbox) if sandbox else {}
     return build(SandboxSettings, given | ({} if sessions is None else {"sessions": sessions}), "sandbox")

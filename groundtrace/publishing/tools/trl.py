@@ -4,8 +4,8 @@
 
 The rows come from ``beam export --format trl --turns tools``. The export also writes ``groundtrace_client.py``, the
 client of Groundtrace's reward server. TRL calls ``reset`` with a row's columns. The environment uses the columns
-``images`` and ``sandbox`` (the limits of the run). TRL passes its environments to the reward functions. Groundtrace's
-reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
+``images`` and ``sandbox`` (the limits under which the run executed code). TRL passes its environments to the reward
+functions. Groundtrace's reward functions leave a response unscored if the sandbox of its environment failed (``lost``).
 
 TRL 1.16 calls the tools of a batch one after the other, so a slow call delays the other responses.
 """
@@ -25,9 +25,9 @@ class CodeEnvironment:
     """Executes the code of responses for TRL, one response at a time.
 
     TRL makes one environment for each response in progress, and reuses it for later responses. ``sessions`` is the
-    number of responses that execute code at once in this process; None means the default. ``max_images`` is the maximum
-    number of images that all calls of a response together may display. TRL offers all public methods to the policy (the
-    model in training) as tools.
+    maximum number of responses that execute code at the same time in this process; None means the default.
+    ``max_images`` is the maximum number of images that all calls of a response together may display. TRL offers all
+    public methods to the policy (the model in training) as tools.
     """
 
     def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:

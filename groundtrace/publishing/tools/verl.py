@@ -46,9 +46,9 @@ CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
 class ExecutePythonCode(_BaseTool):
     """Executes the code of all responses of one worker process of verl, in Groundtrace's sandbox.
 
-    ``config`` may hold ``sessions`` (the number of responses that execute code at once in this process) and
-    ``max_images`` (the maximum number of images that all calls of a response together may display). ``tool_schema``
-    describes the tool to the policy (the model in training); None means the schema of Groundtrace.
+    ``config`` may hold two settings. ``sessions`` is the maximum number of responses that execute code at the same time
+    in this process. ``max_images`` is the maximum number of images that all calls of a response together may display.
+    ``tool_schema`` describes the tool to the policy (the model in training); None means the schema of Groundtrace.
     """
 
     def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:

@@ -41,7 +41,8 @@ class CodeScheduler(_multi_turn.MultiTurnScheduler):
     attributes.
 
     Attributes:
-        sessions: the number of responses that execute code at once in each process; None means the sandbox's default.
+        sessions: the maximum number of responses that execute code at the same time in each process; None means the
+            sandbox's default.
         max_images: the maximum number of images that all calls of a response together may display.
     """
 
