@@ -210,7 +210,9 @@ def read_judgements(run: Path) -> Iterator[Judgement]:
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
-    """Convert a line of ``judgements.jsonl``, parsed as JSON. Raises TypeError or ValueError for an invalid line."""
+    """Return the judgement in a line of ``judgements.jsonl``. ``fields`` is the line after it was parsed as JSON.
+    Raises TypeError or ValueError for an invalid line.
+    """
     made = Judgement(**fields)
     if not all(isinstance(each, str) for each in vars(made).values()):
         raise TypeError("all fields of a judgement must be strings")
@@ -224,9 +226,9 @@ def _last(
 ) -> dict[tuple[str, str], Judgement]:
     """Return a reviewer's last judgements by (record id, subject), one for each record and subject.
 
-    The subject is :data:`WHOLE` for the whole trace, or the name of a verdict on the trace. ``traces`` holds the
-    SHA-256 of each record's present trace. A judgement of another trace is left out, and so is a judgement that the
-    reviewer undid.
+    The subject is :data:`WHOLE` for the whole trace (reasoning with answer), or the name of a verdict (automatic score
+    of one aspect) on the trace. ``traces`` holds the SHA-256 of each record's present trace. A judgement of another
+    trace is left out, and so is a judgement that the reviewer undid.
     """
     mine = (each for each in judgements if each.reviewer == reviewer and each.trace == traces.get(each.id))
     found = {(each.id, each.about): each for each in mine}
@@ -245,7 +247,8 @@ def _pairs(
 
 
 def _kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Return Cohen's kappa, the agreement of two reviewers. Each pair holds their choices for one trace.
+    """Return Cohen's kappa, the agreement of two reviewers. Each pair holds their choices for one trace (reasoning with
+    answer).
 
     There is one exception: if all choices in all pairs are the same, the formula is 0 / 0, and the result is 1.0.
     """
@@ -308,7 +311,9 @@ def open_audit(run: Path, rows: ViewedRows, images: RowImages, count: int, revie
 
 
 def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImages) -> AuditedRow:
-    """Return a record of the sample, with its stratum (group of records), its best trace and the trace's verdicts."""
+    """Return a record of the sample, with its stratum (group of records), its best trace (reasoning with answer) and
+    the verdicts (automatic scores) on this trace.
+    """
     n = rows.number_of(record_id)
     place = None if n is None else rows.place_of(n)
     assert place is not None
@@ -321,8 +326,9 @@ def _audited_row(record_id: str, stratum: str, rows: ViewedRows, images: RowImag
 def judged_digest(record: Mapping[str, Any]) -> str:
     """Return the SHA-256 of all that a person judges in an audit.
 
-    This is the best trace of a record, its turns, the question and the gold answer. ``record`` holds the data of the
-    record (:func:`groundtrace.publishing.view.record.record_of`). The result is "" if the record has no trace.
+    This is the best trace (reasoning with answer) of a record, its turns, the question and the gold answer. ``record``
+    holds the data of the record (:func:`groundtrace.publishing.view.record.record_of`). The result is "" if the record
+    has no trace.
     """
     if not record["traces"]:
         return ""

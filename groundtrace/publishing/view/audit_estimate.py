@@ -64,7 +64,9 @@ class Share:
 
     @property
     def is_exact(self) -> bool:
-        """Return whether the interval has the width 0: (nearly) all rows that decide the share were judged."""
+        """Return whether the interval has the width 0. This is the case if all, or nearly all, rows on which the share
+        depends were judged.
+        """
         return self.high - self.low < 1e-9
 
 
@@ -81,7 +83,8 @@ class Estimate:
 
 
 def estimate(strata: Sequence[Judged]) -> Estimate:
-    """Estimate precision and recall of a verification, with 95 % intervals, from the judgements in each stratum.
+    """Estimate precision and recall of a verification, with 95 % intervals, from the judgements in each stratum (group
+    of rows).
 
     Precision is the share of the kept rows that are right. Recall is the share of all right rows that were kept. A row
     is decided if it was judged as right or wrong. Precision is None if no kept row was decided. Recall is None in three
@@ -113,10 +116,11 @@ def estimate(strata: Sequence[Judged]) -> Estimate:
 
 
 def reasons_without_width(strata: Sequence[Judged], found: Estimate) -> dict[str, str]:
-    """Return for each figure whose interval has no width a sentence on the reason, by "precision" or "recall".
+    """Return sentences on why an interval has the width 0. The keys of the result are the figures with such an
+    interval: "precision", "recall" or both. The result is empty if both intervals have a width.
 
-    ``strata`` are the judgements from which ``found`` was estimated. An interval without width does not mean that the
-    figure is certain: the judgements themselves may be wrong.
+    ``strata`` holds the judgements of each stratum (group of rows), from which ``found`` was estimated. An interval
+    without width does not mean that the figure is certain: the judgements themselves may be wrong.
     """
     kept = [each for each in strata if each.stratum == KEPT]
     rejected = [each for each in strata if each.stratum != KEPT]
@@ -138,7 +142,9 @@ def reasons_without_width(strata: Sequence[Judged], found: Estimate) -> dict[str
 
 
 def _reason(strata: Sequence[Judged], named: str) -> str:
-    """Return the sentence for an interval without width that is about all rows of these strata."""
+    """Return a sentence on why an interval has the width 0: all, or nearly all, rows of these strata were judged. A
+    stratum is a group of rows. ``named`` is the word for these rows in the sentence, such as "kept rows".
+    """
     nearly = "" if all(each.decided == each.rows for each in strata) else "nearly "
     return (
         f"It has no width, because {nearly}all {_counted(strata, named)} were judged: the figure does not depend on "
@@ -151,7 +157,7 @@ def _counted(strata: Sequence[Judged], named: str) -> str:
 
 
 def _are_all_wrong(strata: Sequence[Judged]) -> bool:
-    """Return whether all rows of these strata were judged as wrong."""
+    """Return whether all rows of these strata (groups of rows) were judged as wrong."""
     return all(each.wrong == each.rows for each in strata)
 
 
@@ -166,6 +172,8 @@ def _right_rows(judged: Judged, generator: np.random.Generator) -> np.ndarray:
 
 
 def _share(value: float, draws: np.ndarray) -> Share:
-    """Return the estimated share with the interval from the 2.5 % to the 97.5 % quantile of the draws."""
+    """Return the estimated share ``value`` with its interval, from the 2.5 % to the 97.5 % quantile of the random
+    ``draws``.
+    """
     low, high = np.quantile(draws, (0.025, 0.975))
     return Share(value, min(float(low), value), max(float(high), value))

@@ -1,6 +1,6 @@
 """Computes the statistics of a run's audit for the run's data card: how often the verification was right.
 
-In an audit (``beam view RUN --audit N``), a person judges a random sample of the run's traces.
+In an audit (``beam view RUN --audit N``), a person judges a random sample of the run's traces (reasoning with answer).
 """
 
 import shlex
@@ -21,8 +21,8 @@ from groundtrace.vision.media import MediaStore
 class AuditFigures:
     """Holds the result of an audit, from the judgements of one reviewer.
 
-    This is the reviewer who judged the most traces as right or wrong. Reviewers who judged no kept row as right or
-    wrong come last, because nothing can be estimated from their judgements.
+    This is the reviewer who judged the most traces (reasoning with answer) as right or wrong. Reviewers who judged no
+    kept row as right or wrong come last, because nothing can be estimated from their judgements.
 
     Attributes:
         sample: the number of traces in the sample.
@@ -84,8 +84,8 @@ def audit_figures(run: Path) -> AuditFigures:
 def _decided(audit: Audit) -> tuple[bool, int]:
     """Return whether a kept row is decided, and how many traces are decided in total.
 
-    A trace and its row are decided if the audit's reviewer judged the trace as right or wrong. Without a decided kept
-    row, nothing can be estimated.
+    A trace (reasoning with answer) and its row are decided if the audit's reviewer judged the trace as right or wrong.
+    Without a decided kept row, nothing can be estimated.
     """
     kept, *rejected = audit.counted()
     return kept.decided > 0, kept.decided + sum(each.decided for each in rejected)

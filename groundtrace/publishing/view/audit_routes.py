@@ -51,8 +51,9 @@ class AuditRoutes:
     async def _get_record(self, request: web.Request) -> web.Response:
         """Return a record of the sample without the data that could influence the reviewer's judgement.
 
-        The result lacks the name of the record's set (e.g. sft or rejected), its automatic scores, and its attempts
-        (the policy's sampled answers) with their grades. The addresses of its images do not show the set either.
+        The result lacks the name of the record's output set (e.g. sft or rejected), its automatic scores, and its
+        attempts (the policy's sampled answers) with their grades. The addresses of its images do not show the output
+        set either.
         """
         record_id = request.query.get("id", "")
         place = self._place(record_id)
@@ -78,7 +79,9 @@ class AuditRoutes:
         return await image_response(lambda: self._images.original(place, image["column"], image["index"]))
 
     def _place(self, record_id: str) -> RowPlace:
-        """Return where a record of the sample is stored. Raises HTTPNotFound if the sample has no such record."""
+        """Return where a record of the sample is stored (file and index). Raises HTTPNotFound if the sample has no
+        record with the id ``record_id``.
+        """
         n = self._rows.number_of(record_id) if any(row.id == record_id for row in self._audit.rows) else None
         place = None if n is None else self._rows.place_of(n)
         if place is None:
@@ -100,7 +103,7 @@ class AuditRoutes:
         return json_response({"strata": strata, **about, **asdict(found)})
 
     async def _post_judge(self, request: web.Request) -> web.Response:
-        """Store a judgement, and return it."""
+        """Store the judgement that the request contains, and return this judgement as JSON."""
         try:
             asked = await request.json()
             made = await apart(lambda: self._audit.judge(str(asked["id"]), str(asked["about"]), str(asked["choice"])))
@@ -139,6 +142,7 @@ def _without_verdicts(record: dict[str, Any]) -> dict[str, Any]:
 def _blind(marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return marks (points and boxes) without the key ``off``.
 
-    A verdict on the trace determines this key, which states whether a point is not on its object.
+    The key states whether a point is not on its object. It comes from a verdict (automatic score), and could influence
+    a reviewer.
     """
     return [{name: value for name, value in mark.items() if name != "off"} for mark in marks]

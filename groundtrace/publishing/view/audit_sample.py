@@ -1,6 +1,7 @@
 """Draws the random sample of an audit, and reads and writes ``RUN/reviews/audit.json``, which holds it.
 
-In an audit, a person judges a sample of a run's traces (:mod:`groundtrace.publishing.view.audit`).
+In an audit, a person judges a sample of a run's traces, which are reasonings with answers
+(:mod:`groundtrace.publishing.view.audit`).
 """
 
 import hashlib

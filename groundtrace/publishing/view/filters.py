@@ -80,7 +80,8 @@ class Filters:
     descends: bool = False
 
     def where(self, without: str = "") -> tuple[str, list[Any]]:
-        """Return the SQL condition for the categories and ranges, and the values of its placeholders.
+        """Return the SQL condition for the categories and ranges, and the values of the condition's SQL placeholders
+        (``?``).
 
         ``without`` is the name of a column whose filter is left out; "" to use all filters. The search for :attr:`text`
         is not in the condition.
@@ -143,14 +144,17 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
 
 
 def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
-    """Return the column with this name. Raises BadFilter if there is none."""
+    """Return the column with this name from ``known``, the columns by name. Raises BadFilter if ``known`` has no such
+    column.
+    """
     if name not in known:
         raise BadFilter(f"the run has no column {name!r} to filter or sort by: use one of {', '.join(known)}")
     return known[name]
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
-    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out. A number is both bounds.
+    """Return the bounds of a range such as ``0.5..1``; None for a bound that is left out. If ``value`` is a single
+    number, both bounds are this number.
 
     ``name`` is the name of the column. Raises BadFilter if ``value`` is neither a number nor of the form ``LOW..HIGH``.
     """

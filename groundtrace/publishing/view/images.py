@@ -75,7 +75,7 @@ class RowImages:
         raise InspectError(f"{place.file} has no row {place.row}: {READ_AGAIN}")
 
     def _opened(self, file: Path) -> pq.ParquetFile:
-        """Open a shard, and keep it open.
+        """Open a shard (Parquet file), and keep it open for later calls.
 
         The shard is not memory-mapped. If a program truncated a memory-mapped file during a read, this process would
         crash.
@@ -113,7 +113,9 @@ class RowImages:
         return "image/jpeg", data
 
     def _bytes(self, place: RowPlace, column: Column, index: int) -> bytes:
-        """Return the bytes of an image file. Raises NoImage if the image does not exist or cannot be read."""
+        """Return the bytes of a row's image: the item ``index`` of the ``column``. ``place`` is the row's file and
+        index. Raises NoImage if the image does not exist or cannot be read.
+        """
         if column == "media":
             media = self.values(place, ["media"]).get("media") or []
             if not 0 <= index < len(media):

@@ -83,7 +83,8 @@ class _Sums:
 
     Attributes:
         files: the reader of each file of notes.
-        calls: the total numbers of requests, replies and tokens, and the total dollars, for each (stage, role).
+        calls: the total numbers of requests, replies and tokens, and the total dollars, for each (stage, role). A stage
+            is a step of the pipeline, and a role is the job of a model, such as judge.
         failures: the number of failed attempts by (endpoint, status, message).
     """
 
@@ -121,7 +122,8 @@ class LiveRun:
 
         - ``is_finished``: whether the run has written its outputs.
         - ``is_failed``: whether the run ended with an error.
-        - ``calls``: the numbers of requests, replies and tokens, and the dollars, for each stage and role.
+        - ``calls``: the numbers of requests, replies and tokens, and the dollars, for each stage (pipeline step) and
+          role (job of a model, such as judge).
         - ``failures``: the failed attempts, the most frequent first.
         - ``waiting``: one message for each server that the run's processes wait for at present.
         - ``replies``: the newest replies of the cache.

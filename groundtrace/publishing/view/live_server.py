@@ -23,8 +23,9 @@ def live_app(run: Path, guard: Guard, cache: Path | None = None, reopening: Reop
     """Return the aiohttp application of an unfinished run: its page, and its state as JSON under ``/api/live``.
 
     ``run`` is the run folder. ``guard`` refuses all requests that do not come from the user's browser. ``cache`` is the
-    folder of the reply cache; None for the cache in the run folder. ``reopening`` has the rows read when the run has
-    finished and the browser loads the page again; None if the page shall stay as it is.
+    folder of the reply cache; None for the cache in the run folder. If the browser loads the page again after the run
+    has finished, ``reopening`` requests that the rows of the run are read. If ``reopening`` is None, the same page is
+    sent as before.
     """
     live, one = LiveRun(run, cache), asyncio.Lock()
 

@@ -12,7 +12,7 @@ MAX_MARKED = 10_000
 
 @dataclass(frozen=True)
 class MarkRequest:
-    """Holds what a request to change marks contains.
+    """Holds the content of a request to change the marks (flag, tags and note) of records.
 
     ``ids`` are the different ids of the records. ``changes`` holds the new values of ``flagged``, ``tags`` and
     ``note``; the marks of the records keep the values that are left out.

@@ -201,7 +201,7 @@ def _digests(request: Json) -> list[str]:
 
 
 def _drawn(found: Box | Point | Mask) -> Json:
-    """Return the kind and the coordinates of an object."""
+    """Return the kind of an object ("box", "point" or "mask") and its coordinates, as a dict for JSON."""
     if isinstance(found, Mask):
         traced = outline(found.pixels)
         rings = [[value + (found.x, found.y)[n % 2] for n, value in enumerate(ring)] for ring in traced.rings]

@@ -9,14 +9,14 @@ from groundtrace.schemas.safe_files import MAX_JSON_BYTES, read_regular
 
 
 class RunChanged(InspectError):
-    """Raised if the run folder no longer holds the files that the view has read."""
+    """Raised if the run folder no longer holds the files that the server of ``beam view`` has read."""
 
 
 class OpenedRun:
     """Remembers the ``run.json`` and the shards of a run folder, to detect later that they were replaced or changed.
 
-    A view holds the places of the rows in the shards. In other shards, these places have other rows, so the page would
-    show the texts and images of other records.
+    The server of ``beam view`` remembers the place of each row in the shards (Parquet files). In other shards, these
+    places hold other rows, so the page would show the texts and images of other records.
 
     Make this object before ``run.json`` and the rows are read: a run that is replaced while they are read is then
     noticed, too. ``run`` is the run folder; it may be missing. Raises
@@ -31,10 +31,11 @@ class OpenedRun:
         self._is_changed = False
 
     def check(self) -> None:
-        """Raise RunChanged if the run folder holds other files than at first, or no finished run.
+        """Raise RunChanged if the files of the run changed after this object was made, or if the folder holds no
+        finished run.
 
-        After the first RunChanged, each call raises it, also if the first files are back: since then, images of the
-        other run may have been read and kept in memory.
+        After the first RunChanged, each later call raises RunChanged, too, even if the original files are back. The
+        reason is that images of the other files may have been read and kept in memory in between.
         """
         if self._is_changed or any(file_state(file) != state for file, state in self._shards.items()):
             self._refuse()

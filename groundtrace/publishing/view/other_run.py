@@ -29,7 +29,8 @@ class OtherRun:
     """Holds the second run of a view: its folder, its rows, and the number of its records that the viewed run lacks.
 
     ``settings`` are the settings that differ, each as (name, value in the viewed run, value in the second run).
-    ``both`` is the number of ids that both runs have, and ``changes`` the number of these ids with each change.
+    ``both`` is the number of ids that both runs have. ``changes`` maps each change, such as "sft → rl", to the number
+    of these ids whose record changed in this way between the runs.
     """
 
     run: Path
@@ -41,9 +42,11 @@ class OtherRun:
 
     @property
     def moved(self) -> dict[str, int]:
-        """Return the number of ids with each change of the outcome, of the ids that both runs have.
+        """Return the number of ids for each change of the outcome, such as "sft → rl". Only ids that both runs have are
+        counted.
 
-        These are the ids that ended elsewhere, as `beam diff` counts them.
+        A change of the outcome means that the record is in another output set (sft, rl or rejected), or was rejected by
+        another stage or scorer or for another reason. The command `beam diff` counts the same changes.
         """
         return {change: count for change, count in self.changes.items() if change not in (SAME, OTHER_TRACE)}
 
@@ -86,7 +89,9 @@ def compare(rows: ViewedRows, run: Path, other: ViewedRows, settings: Sequence[t
 def _change(before: Outcome, after: Outcome, are_scorers_known: bool) -> str:
     """Return how the outcome of a record changed from the viewed run to the second run.
 
-    The scorers of rejections are compared only if ``are_scorers_known``: runs of earlier versions do not name them.
+    The outcome is the output set (sft, rl or rejected), the stage and reason of a rejection, and the shown trace. If
+    ``are_scorers_known`` is True, the scorers that rejected the record are compared, too. Runs of earlier versions do
+    not name these scorers.
     """
     if after.set != before.set:
         return f"{before.set} → {after.set}"

@@ -13,7 +13,8 @@ _SHOWN = {"messages": "messages", "traces": "list_transform(traces, lambda t: {'
 
 
 def present_rows(tables: duckdb.DuckDBPyConnection, ids: Iterable[str], within: str = "") -> dict[str, tuple[str, str]]:
-    """Return for each id of a record the set of its row, and the SHA-256 of the trace that its page shows first.
+    """Return for each id of a record the output set of its row (sft, rl or rejected), and the SHA-256 of the trace
+    (reasoning with answer) that the page of the record shows first.
 
     These are the values that :meth:`groundtrace.publishing.view.reviews.Mark.is_about` compares. The SHA-256 is "" for
     a row without a trace. Ids that the run does not have are left out. ``tables`` is a database with the run's rows

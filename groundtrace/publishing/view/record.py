@@ -36,7 +36,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 
     - A trace has verdicts, which are the results of its scorers. The verdict that rejected the record has ``rejects`` =
       True. A point of a trace has ``off`` = True if it is not on its object, according to these verdicts. In runs of
-      earlier code, only the points of kept traces (those of SFT rows) have it, since other traces have no evidence.
+      earlier code, only the points of kept traces (those of SFT rows) can have ``off``, because the run did not store
+      the evidence for other traces.
     - ``pointed`` holds the points that the pointer (the model that points at objects) found. It is empty for a record
       that was not rejected.
     - ``images`` has one dict for each image, with the column and the index by which the page requests the image.
@@ -77,8 +78,8 @@ def record_of(place: RowPlace, images: RowImages) -> Json:
 def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
     """Return the row's images: first the originals, then the images that code displayed, then the overlays.
 
-    The frames of a clip count as originals. ``of_code`` is the number of images that code displayed.
-    Overlays are copies of originals with drawings, such as points, that a stage made for the teacher.
+    The frames of a clip count as originals. ``of_code`` is the number of images that code displayed. Overlays are
+    copies of originals with drawings, such as points, that a stage (pipeline step) made for the teacher.
     """
     frames, held = row.get("frames") or [], row.get("images") or []
     originals, found = max(len(held) - of_code, 0), list[Json]()
@@ -105,7 +106,8 @@ def _images_of(row: Mapping[str, Any], of_code: int) -> list[Json]:
 
 
 def traces_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the row's traces for the page, the best one first. An RL row has no trace.
+    """Return the row's traces (a teacher's reasonings with answers) for the page, the best one first. An RL row has no
+    trace.
 
     The result for a rejected record holds all its traces. The result for an SFT row begins with the kept trace. The
     question's other traces follow only if the run wrote them to the row (``write.other_traces``).
@@ -129,7 +131,8 @@ def traces_of(row: Mapping[str, Any]) -> list[Json]:
 
 
 def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
-    """Return traces with their verdicts, the one with the highest score first.
+    """Return traces (a teacher's reasonings with answers) with their verdicts (scores of single aspects). The trace
+    with the highest score is first.
 
     Traces with the same text are one item, whose ``count`` is their number.
     """
@@ -146,10 +149,11 @@ def _ordered(traces: Sequence[Mapping[str, Any]]) -> list[Json]:
 
 
 def _checked_text(text: str, verdicts: Sequence[Mapping[str, Any]]) -> Json:
-    """Return what the page shows of a trace: the result of :func:`_text`, in which each mark also has the key ``off``.
+    """Return what the page shows of a trace (reasoning with answer): the result of :func:`_text`, in which each mark
+    (point or box) also has the key ``off``.
 
-    ``off`` is True if the mark is a point that is not on its object, according to the ``verdicts`` on the trace.
-    Otherwise ``off`` is False.
+    ``off`` is True if the mark is a point that is not on its object, according to the ``verdicts`` (results of checks)
+    on the trace. Otherwise ``off`` is False.
     """
     shown, off = _text(text), _points_off(verdicts)
     for mark in shown["marks"]:
@@ -197,12 +201,12 @@ def _points_off(verdicts: Sequence[Mapping[str, Any]]) -> set[tuple[Any, ...]]:
 
 
 def _place_of(point: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the image, the frame and the position of a point."""
+    """Return the place of a point: its image, its frame in a video clip, and its position."""
     return point["media_index"], point.get("frame"), point["x"], point["y"]
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Json:
-    """Return a verdict without its empty fields; its ``value`` is always included."""
+    """Return a verdict (the result of one check of a trace) without its empty fields. ``value`` is always included."""
     return {name: value for name, value in verdict.items() if value not in (None, "", [])} | {
         "value": verdict.get("value")
     }
@@ -233,10 +237,11 @@ def _box(number: int, box: Mapping[str, Any]) -> Json:
 
 
 def _turns_of(row: Mapping[str, Any]) -> list[Json]:
-    """Return the turns of the row's trajectory, or else of its best trace; empty if neither has turns.
+    """Return the turns of the row's trajectory (a trace in several turns with code), or else of its best trace; empty
+    if neither has turns.
 
     Points are numbered over all turns, and so are boxes. A point has ``off`` = True if it is not on its object,
-    according to the verdicts.
+    according to the verdicts (results of checks) on the trace.
     """
     executed, verdicts = list[Any](executed_turns(row)), row.get("verdicts") or []
     if not executed and row.get("traces"):
@@ -259,7 +264,7 @@ def _facts_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return facts about a record that are not parts of its question or responses, as (name, text) pairs.
 
     Examples are the line of the input from which the record was read, the names of its media in the input, the columns
-    that stages have added, and the models that made the record.
+    that stages (pipeline steps) have added, and the models that made the record.
     """
     wanted = ("source", "license", "pass_rate", "k", "boxes_source", "entities", "pointable", "cost_usd", "cache_key")
     place = (row["input_row"] or "unknown") if "input_row" in row else NO_INPUT_ROW

@@ -1,4 +1,6 @@
-"""Has a run read again after its files have changed, while the browser stays on the address of ``beam view``."""
+"""Lets the command ``beam view`` read a run again after the run's files have changed. The browser stays on the same
+address.
+"""
 
 import html
 import threading
@@ -18,7 +20,7 @@ class Reopening:
 
     The server calls :meth:`response` if a browser loads the page of a run that has changed. The command waits for
     ``wanted``, reads the run again, and starts a new server on the same address. If the run cannot be read, the command
-    puts the reason into ``error``, and the old server goes on.
+    puts the reason into ``error``, and the old server continues.
     """
 
     def __init__(self) -> None:

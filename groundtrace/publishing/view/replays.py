@@ -1,4 +1,4 @@
-"""Repeats the stages of a run for one record in a separate process, for the page of ``beam view``.
+"""Repeats the stages (pipeline steps) of a run for one record in a separate process, for the page of ``beam view``.
 
 The process executes the run's pipeline, which may be a user's code. The process is separate so that errors and high
 memory use of this code do not affect the server. The temporary files of the process are in a folder that is removed
@@ -39,7 +39,8 @@ def environment_of(pipeline: str) -> dict[str, str]:
 
 
 class Replays:
-    """Replays records of the run in the folder ``run``, one at a time.
+    """Replays records of the run in the folder ``run``, one at a time. A replay repeats the stages (pipeline steps) for
+    one record.
 
     ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. ``cache`` is the
     folder of the reply cache; None for the cache in the run folder.
@@ -52,7 +53,7 @@ class Replays:
         self._is_closed = False
 
     async def of(self, record_id: str) -> dict[str, Any]:
-        """Return what the stages did with a record.
+        """Return what the stages (pipeline steps) did with a record.
 
         The result has the fields of :class:`groundtrace.pipelines.running.replay.Replayed`. Raises InspectError if the
         replay fails, or takes longer than :data:`TIMEOUT_S` seconds. If the caller is cancelled, the process ends.
@@ -62,7 +63,7 @@ class Replays:
                 return await self._answer(Path(folder), record_id)
 
     async def _answer(self, folder: Path, record_id: str) -> dict[str, Any]:
-        """Run the process that replays a record, and return what the stages did with the record.
+        """Run the process that replays a record, and return what the stages (pipeline steps) did with the record.
 
         ``folder`` is the folder for the temporary files of the process; the process writes its answer into it.
         """

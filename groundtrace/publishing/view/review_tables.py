@@ -52,8 +52,9 @@ def add_review_tables(
 
     ``marks`` has one row for each record with a flag, a tag or a note. ``judgements`` has one row for each valid
     judgement of an audit: the last one of a reviewer about one subject, unless it was undone. In both tables, ``set``
-    is the set that has the record now, null if the run no longer has it. ``is_current`` is true if the mark or the
-    judgement is about the present row; for a judgement, also its sample must be the present one.
+    is the output set (sft, rl or rejected) that holds the record now, or null if the run no longer has the record.
+    ``is_current`` is true if the mark or the judgement is about the present row; for a judgement, also its sample must
+    be the present one.
 
     ``summary`` is the content of ``run.json``. ``names`` are the database schemas in which queries find the run; ("",)
     if its tables are outside any schema. Raises :class:`groundtrace.publishing.reading.InspectError` if a file of marks
@@ -73,7 +74,9 @@ def add_review_tables(
 
 
 def _marks(db: duckdb.DuckDBPyConnection, run: Path, within: str) -> Iterator[Row]:
-    """Yield the rows of the table ``marks``."""
+    """Yield the rows of the table ``marks``: one for each record with a flag, a tag or a note. ``within`` is the
+    database schema that holds the run's views; "" if they are outside any schema.
+    """
     marks = [mark for mark in Reviews(run) if mark.flagged or mark.tags or mark.note]
     present = present_rows(db, (mark.id for mark in marks), within)
     for mark in marks:
@@ -84,7 +87,7 @@ def _marks(db: duckdb.DuckDBPyConnection, run: Path, within: str) -> Iterator[Ro
 
 
 def _judgements(run: Path, summary: RunSummary) -> Iterator[Row]:
-    """Yield the rows of the table ``judgements``."""
+    """Yield the rows of the table ``judgements``: one for each judgement that was neither replaced nor undone."""
     made = {(each.id, each.trace, each.about, each.reviewer, each.sample): each for each in read_judgements(run)}
     valid = [each for each in made.values() if each.choice]
     sample = (read_sample(run) or {}).get("name")
@@ -98,10 +101,10 @@ def _judgements(run: Path, summary: RunSummary) -> Iterator[Row]:
 def _judged_now(
     run: Path, summary: RunSummary, judgements: Sequence[Judgement], sample: Any
 ) -> dict[str, tuple[str, str]]:
-    """Return for each judged record its set and the SHA-256 of all that a person would judge now.
+    """Return for each judged record its output set (e.g. sft), and the SHA-256 of all that a person would judge now.
 
-    ``sample`` is the name of the present sample. The SHA-256 is "" if no judgement of it is about the record. Records
-    that the run no longer has are left out.
+    ``sample`` is the name of the present sample. The SHA-256 is "" if no judgement with this ``sample`` is about the
+    record. Records that the run no longer has are left out.
     """
     drawn = {each.id for each in judgements if each.sample == sample}
     images = RowImages(MediaStore(input_folder(summary.input), str(run), cache_bytes=0))
@@ -115,7 +118,9 @@ def _judged_now(
 
 
 def _places(run: Path, ids: Set[str]) -> Iterator[tuple[str, RowPlace]]:
-    """Yield the id and the place of the first row of each record, for the records that the run has."""
+    """Yield the id and the place (output set, file and index) of the first row of each record whose id is in ``ids``.
+    Ids that the run does not have are left out.
+    """
     left = set(ids)
     for name in SHARDS if left else ():
         for file in shards_of(run, name):

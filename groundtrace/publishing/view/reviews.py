@@ -1,9 +1,9 @@
 """Stores the marks that a person sets on records in ``beam view``: flags, tags and notes.
 
 ``RUN/reviews/marks.jsonl`` holds one line for each change. The line has the record's id, the flag, the tags, the note
-and the time. It also has the set of the record's row and the SHA-256 of its best trace (reasoning with answer) at that
-time, because a repeated run may change the row (:meth:`Mark.is_about`). Only the last line of a record is valid. No
-shard is changed.
+and the time. It also has two values of the record's row at that time: the output set (sft, rl or rejected), and the
+SHA-256 of the best trace (reasoning with answer). They are needed because a repeated run may change the row
+(:meth:`Mark.is_about`). Only the last line of a record is valid. No shard is changed.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class Mark:
         tags: the tags, which are short texts without commas.
         note: a text; "" for none.
         at: the time of the last change, in UTC.
-        set: the set of the row at that time: sft, rl or rejected; "" if it is unknown.
+        set: the output set of the row at that time: sft, rl or rejected; "" if it is unknown.
     """
 
     id: str
@@ -51,17 +51,19 @@ class Mark:
     def is_about(self, set_name: str, trace: str) -> bool:
         """Whether the record's present row is the one on which the mark was set.
 
-        ``set_name`` is the set of the present row, and ``trace`` is the SHA-256 of its trace (:func:`seen_trace`). The
-        lines of earlier versions have no set, and those of flags that were set in the list have no trace either: what
-        such a mark does not know counts as equal to the present row.
+        ``set_name`` is the output set of the present row (e.g. sft), and ``trace`` is the SHA-256 of its trace
+        (:func:`seen_trace`). A mark that an earlier version of the code stored has no output set, and may also have no
+        SHA-256 of the trace. In such a mark, a missing value counts as equal to that of the present row.
         """
         is_unknown = not self.set and not self.trace
         return self.set in ("", set_name) and (is_unknown or self.trace == trace)
 
     def outdated(self, set_name: str, trace: str) -> str:
-        """Return a sentence for the reviewer if the mark was set on another version of the record's row; else "".
+        """Return a sentence for the reviewer if this mark (flag, tags and note) was set on another version of the
+        record's row; else "".
 
-        ``set_name`` and ``trace`` are those of the present row, as in :meth:`is_about`. An empty mark is about no row.
+        ``set_name`` is the output set of the present row (e.g. sft), and ``trace`` is the SHA-256 of its trace. The
+        result is "" for a mark without a flag, tag and note.
         """
         parts = {"flag": self.flagged, "tags": self.tags, "note": self.note}
         held = [f"the {name}" for name, value in parts.items() if value]
@@ -114,10 +116,10 @@ class Reviews:
         """Change the flag, the tags or the note of records, and return their marks with the time of the change.
 
         ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``, which are the same for all records;
-        missing ones are not changed. ``seen`` maps the id of each record to the set of its row and the SHA-256 of the
-        row's trace (:func:`seen_trace`). The whole marks are then about these rows, also the values that are not
-        changed. Raises ValueError for a value of the wrong type, and the errors of :meth:`keep`. In case of an error,
-        no mark is changed.
+        missing ones are not changed. ``seen`` maps the id of each record to the output set of its row (e.g. sft) and
+        the SHA-256 of the row's trace (:func:`seen_trace`). The whole marks are then about these rows, also the values
+        that are not changed. Raises ValueError for a value of the wrong type, and the errors of :meth:`keep`. In case
+        of an error, no mark is changed.
         """
         self._refuse_copy()
         with self._lock, locked(self._run, FILE) as opened:
@@ -161,7 +163,7 @@ def _changed(mark: Mark, changes: Mapping[str, Any], set_name: str, trace: str) 
     """Return a mark with new values. Raises ValueError for a value of the wrong type.
 
     ``changes`` holds the new values of ``flagged``, ``tags`` and ``note``; missing ones are not changed. ``set_name``
-    and ``trace`` are the set of the record's row and the SHA-256 of the row's trace.
+    is the output set of the record's row (e.g. sft), and ``trace`` is the SHA-256 of the row's trace.
     """
     flagged, tags, note = (changes.get(name, getattr(mark, name)) for name in CHANGED)
     are_texts = isinstance(tags, list | tuple) and all(isinstance(each, str) for each in (note, *tags))
@@ -192,8 +194,8 @@ def _check(mark: Mark) -> None:
 def seen_trace(row: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the trace (reasoning with answer) that the page of a row shows first; "" if it has none.
 
-    ``row`` is a row of a shard. It needs only these columns, as far as the set has them: ``messages``, whose last one
-    is the trace of an sft row, and ``traces``, of which the one with the highest score counts.
+    ``row`` is a row of a shard. Only two of its columns are used; both may be missing. If ``traces`` has traces, the
+    trace with the highest score is used. Otherwise the trace is the last turn in ``messages``.
     """
     traces, messages = row.get("traces") or [], row.get("messages") or []
     if traces:
@@ -216,9 +218,11 @@ def flags_of(run: Path) -> dict[str, Mark]:
 
 
 def known_flags(run: Path) -> dict[str, Mark]:
-    """Return the result of :func:`flags_of`; nothing if the marks cannot be read, after a note on the standard error.
+    """Return the marks of the flagged records by record id (:func:`flags_of`). If the marks cannot be read, print a
+    note on stderr, and return an empty dict.
 
-    Use it for a hint about flags, which must not fail a command that leaves out no flagged rows.
+    Use this function for hints about flags: a command that does not leave out flagged rows must not fail because of the
+    marks.
     """
     try:
         return flags_of(run)
@@ -228,13 +232,15 @@ def known_flags(run: Path) -> dict[str, Mark]:
 
 
 def outdated_hint(flags: int) -> str:
-    """Return a line for a user who leaves out rows, of which ``flags`` (above 0) have a flag of an earlier version."""
+    """Return a hint for a user who leaves out flagged rows. ``flags`` (above 0) is the number of these rows whose flag
+    was set on another version of the row.
+    """
     were = "was set on another version of its row" if flags == 1 else "were set on other versions of their rows"
     return f"{flags} of these flags {were}: look at the present row in `beam view`, and remove a flag that is outdated"
 
 
 def flags_hint(rows: int) -> str:
-    """Return a line for a user who exports or publishes ``rows`` rows with a flag (a number above 0)."""
+    """Return a hint for a user who exports or publishes flagged rows. ``rows`` (above 0) is their number."""
     them = "is flagged in `beam view`: --without-flagged leaves it out"
     if rows > 1:
         them = "are flagged in `beam view`: --without-flagged leaves them out"

@@ -64,10 +64,10 @@ NO_ROWS = """SELECT 0 AS part, '' AS "set", '' AS file, 0 AS file_row, '' AS id,
 
 
 def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return SQL queries that read the rows of a run: one query for each set of the run, such as ``sft``.
+    """Return SQL queries that read the rows of a run: one query for each output set of the run, such as ``sft``.
 
-    Sets without shards are left out. ``run`` is the run folder. ``db`` is an open database, with which the shards are
-    read.
+    Output sets without shards (Parquet files) are left out. ``run`` is the run folder. ``db`` is an open database, with
+    which the shards are read.
     """
     db.create_function("points_in", _points_in, ["VARCHAR"], "DOUBLE")
     queries = []
@@ -82,10 +82,10 @@ def selections(run: Path, db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> str:
-    """Return the SQL query for the rows of a set (sft, rl or rejected).
+    """Return the SQL query for the rows of an output set (sft, rl or rejected).
 
-    ``name`` is the name of the set, and ``schema`` has the columns of its shards. ``part`` is a number by which the
-    sets are ordered. ``source`` is the SQL that reads the shards.
+    ``name`` is the name of the output set, and ``schema`` has the columns of its shards. ``part`` is a number by which
+    the sets are ordered. ``source`` is the SQL that reads the shards.
     """
     has = set(schema.names)
     trace = ""
@@ -122,7 +122,8 @@ def _selection(part: int, name: str, schema: pa.Schema, source: str, db: duckdb.
 
 
 def _points_sql(has: Collection[str]) -> str:
-    """Return the SQL expression for the number of points in the shown trace of a row; null if the row has no trace.
+    """Return the SQL expression for the number of points in the shown trace (reasoning with answer) of a row; null if
+    the row has no trace.
 
     ``has`` are the names of the columns in the shards. The points of the kept trace have a column. Those of other
     traces are read from the text, as the page does when it draws them.
@@ -133,15 +134,16 @@ def _points_sql(has: Collection[str]) -> str:
 
 
 def _points_in(trace: str) -> float:
-    """Return the number of points in the text of a trace."""
+    """Return the number of points in the text of a trace (a teacher's reasoning with its answer)."""
     return float(len(parse_points(trace)))
 
 
 def _words(texts: Iterable[str], has_traces: bool) -> str:
     """Return the SQL expression of a row's text for searches: its id, ``texts`` and all traces, in lower case.
 
-    ``texts`` are SQL expressions. Each text is shortened before the texts are joined, to limit the use of RAM. The
-    reason is that shards are compressed, so even a small shard may hold many very long texts.
+    ``texts`` are SQL expressions. ``has_traces`` is True if the rows have the column ``traces``. Each text is shortened
+    before the texts are joined, to limit the use of RAM. The reason is that shards are compressed, so even a small
+    shard may hold many very long texts.
     """
     searched = [f"left({each}, {MAX_SEARCHED_CHARS})" for each in ("id", *texts)]
     if has_traces:
@@ -153,10 +155,10 @@ def _words(texts: Iterable[str], has_traces: bool) -> str:
 def _free_name(name: str, columns: Iterable[str]) -> str:
     """Return the name under which a page shows a column that a stage of the pipeline added to the rows.
 
-    The result is the column's own ``name``. "column " is put before it, several times if necessary, if another column
-    or a parameter of the page has this name, if the name begins with :data:`SCORE`, or if it begins with a minus, which
-    means descending order in ``sort``. ``columns`` are the names that are in use. Names that differ only in upper and
-    lower case are equal for DuckDB.
+    The result is the column's own ``name``. In three cases, "column " is put before the name, several times if
+    necessary: another column or a parameter of the page has this name; the name begins with :data:`SCORE`; or the name
+    begins with a minus. (In the parameter ``sort``, a minus means descending order.) ``columns`` are the names that are
+    in use. Names that differ only in upper and lower case are equal for DuckDB.
     """
     taken = {each.lower() for each in (*columns, *_RESERVED)}
     while name.lower() in taken or name.lower().startswith((SCORE, "-")):
@@ -178,7 +180,10 @@ _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
 
 
 def _scores_of(schema: pa.Schema, source: str, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    """Return an SQL expression for each score that the rows of a set have, by its column name, e.g. ``score final``."""
+    """Return an SQL expression for each score that the rows of an output set (e.g. sft) have, by its column name, e.g.
+    ``score final``. ``schema`` has the columns of the rows, ``source`` is the SQL that reads them, and ``db`` is the
+    database.
+    """
     if "traces" in schema.names:
         held, found = f"{_BEST_TRACE}.verdicts", {f"{SCORE}final": f"{_BEST_TRACE}.score"}
         of_one = "list_transform(t.verdicts, lambda v: v.name)"

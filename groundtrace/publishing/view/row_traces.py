@@ -1,4 +1,6 @@
-"""Reads the traces of some rows from their shards, to compare them with those that a reviewer has marked."""
+"""Reads the traces (reasoning with answer) of some rows from their shards (Parquet files), to compare them with the
+traces that a reviewer has marked.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
@@ -20,7 +22,8 @@ Place = tuple[Path, int]
 
 
 def seen_traces(places: Iterable[Place]) -> dict[Place, str]:
-    """Return the SHA-256 of the shown trace of each row (:func:`groundtrace.publishing.view.reviews.seen_trace`).
+    """Return the SHA-256 of the trace (reasoning with answer) that the page of each row shows first
+    (:func:`groundtrace.publishing.view.reviews.seen_trace`).
 
     ``places`` are the rows, each as its shard (Parquet file) and its index in the shard. Each shard is read once, and
     only the row groups with one of the rows. Raises :class:`groundtrace.publishing.reading.InspectError` if a shard
@@ -39,7 +42,9 @@ def seen_traces(places: Iterable[Place]) -> dict[Place, str]:
 
 
 def _digests(file: Path, wanted: Set[int]) -> Iterator[tuple[int, str]]:
-    """Yield the index of each wanted row of a shard, with the SHA-256 of its shown trace."""
+    """Yield the index of each wanted row of a shard (Parquet file), with the SHA-256 of the trace that its page shows
+    first.
+    """
     with pq.ParquetFile(file, pre_buffer=False) as shard:
         held = shard.schema_arrow.names
         columns = [path for name, paths in _COLUMNS.items() if name in held for path in paths]

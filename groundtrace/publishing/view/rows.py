@@ -36,7 +36,9 @@ MEMORY = "50%"
 
 @dataclass(frozen=True)
 class RowPlace:
-    """Holds where a row is stored: its set, its shard (Parquet file), and its index in the shard."""
+    """Holds where a row is stored: its output set (sft, rl or rejected), its shard (Parquet file), and its index in the
+    shard.
+    """
 
     set: str
     file: Path
@@ -44,15 +46,16 @@ class RowPlace:
 
 
 class Outcome(NamedTuple):
-    """Holds where a record ended.
+    """Holds the outcome of a run for one record: the output set that holds the record, its score, or why it was
+    rejected.
 
     Attributes:
         id: the id of the record.
-        set: the set of its row.
+        set: the output set with the record's row: sft, rl or rejected.
         score: the final score; None if the row has none.
-        stage, reason, scorer: the stage that rejected the record, the reason, and the scorer whose verdict led to the
-            rejection; None if the row does not have it.
-        trace: a number that differs if the shown trace differs; None if the row has no trace.
+        stage, reason, scorer: the stage (pipeline step) that rejected the record, the reason, and the scorer (check)
+            whose result led to the rejection; None if the row does not have it.
+        trace: a number that differs if the shown trace (reasoning with answer) differs; None if the row has no trace.
     """
 
     id: str
@@ -86,9 +89,9 @@ class ViewedRows:
 
     Several threads may use one instance. ``run`` is the run folder. ``summary`` is the content of its ``run.json``.
     ``dimensions`` are the columns that rows can be filtered and sorted by, in the order in which a page shows them.
-    ``meanings`` maps the name of each column that stages have added, or that the user kept, to its description.
-    Each row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the
-    rejected rows; within a set, rows have the order of the shards. Raises
+    ``meanings`` maps the name of each column that stages have added, or that the user kept, to its description. Each
+    row has a number ``n``, which is its index in the run. The sft rows come first, then the rl rows, then the rejected
+    rows; within each of these output sets, rows have the order of the shards (Parquet files). Raises
     :class:`groundtrace.publishing.reading.InspectError` if the folder holds no finished run, or if a shard cannot be
     read. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if one of these files is a pipe, a device, or a link
     to a file outside the run folder.
@@ -131,7 +134,9 @@ class ViewedRows:
         self.spans = {each.name: self._spans(each) for each in numbers}
 
     def outcomes(self) -> list[Outcome]:
-        """Return where each record ended, in the order of the run."""
+        """Return the outcome of each record, such as its output set (sft, rl or rejected), in the order of the run's
+        rows.
+        """
         names = {name for name, *_ in self._db.execute("DESCRIBE rows").fetchall()}
         wanted = (f"{SCORE}final", "stage", "reason", "rejected_by", TRACE_HASH)
         columns = [quoted_name(each) if each in names else "NULL" for each in wanted]
@@ -165,7 +170,7 @@ class ViewedRows:
         self._db.close()
 
     def __len__(self) -> int:
-        """Return the number of rows of all sets."""
+        """Return the number of rows of all output sets (sft, rl and rejected) together."""
         with self._db.cursor() as cursor:
             return _count(cursor, "SELECT count(*) FROM rows")
 
@@ -255,7 +260,8 @@ class ViewedRows:
         return None if found is None else found[0]
 
     def place_of(self, n: int) -> RowPlace | None:
-        """Return where a row is stored: its set, its shard (Parquet file), and its index in the shard.
+        """Return where a row is stored: its output set (sft, rl or rejected), its shard (Parquet file), and its index
+        in the shard.
 
         ``n`` is the index of the row in the run. The result is None if the run has no such row.
         """
@@ -264,7 +270,8 @@ class ViewedRows:
         return None if found is None else RowPlace(found[0], Path(found[1]), found[2])
 
     def seen(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Return for each id of a record the set of its row, and the SHA-256 of the trace that the page shows first.
+        """Return for each id of a record the output set of its row (sft, rl or rejected), and the SHA-256 of the trace
+        (reasoning with answer) that the page shows first.
 
         The SHA-256 is "" for a row without a trace. Ids that the run does not have are left out. Raises InspectError if
         a shard cannot be read. The results are kept, so the trace of a row is read only once.
@@ -338,7 +345,12 @@ class ViewedRows:
     def _count_one(
         self, cursor: duckdb.DuckDBPyConnection, filters: Filters, dimension: Dimension
     ) -> list[tuple[str, int]] | Bins:
-        """Return the counts of one column, as (category, number of rows) pairs or as a histogram."""
+        """Return how many of the rows that pass ``filters`` are in each category or bin of the column ``dimension``.
+
+        The result is a list of (category, number of rows) pairs for a column of categories, with the
+        :data:`MAX_CLASSES` most frequent categories. For a column of numbers, it is a histogram. The filter on this
+        column itself is ignored.
+        """
         where, values = filters.where(without=dimension.name)
         if not dimension.is_number:
             query = f"SELECT {dimension.sql}, count(*) FROM found WHERE {where} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ?"
@@ -353,8 +365,8 @@ class ViewedRows:
     def _bin_of(self, dimension: Dimension) -> tuple[str, list[float]]:
         """Return the SQL expression for the index of a row's bin in the histogram of a column of numbers.
 
-        The second value of the result are the values of the expression's placeholders. The index is null if the row has
-        no finite value.
+        The second part of the result is the list of values for the placeholders (``?``) of the expression. The index is
+        null if the row has no finite value.
         """
         low, high = self.bounds[dimension.name]
         index = f"least(greatest(floor(({dimension.column} - ?) / ?), 0), {BINS - 1})::INT"

@@ -58,10 +58,11 @@ class ViewServer:
 
     ``run`` is the run folder. ``rows`` and ``images`` read its rows and their images. ``reviews`` stores the flags,
     tags and notes of a person. ``guard`` refuses requests from other programs. ``audit`` serves the sample of traces
-    that a person judges; None if the run is viewed without an audit. ``other`` is a second run; None if only one
-    run is viewed. For each record, the page also shows its outcome and its traces in the second run. ``replays``
-    repeats the stages for a record; None if the view does not offer this. ``cache`` is the folder of the reply cache;
-    None for the cache in the run folder. ``reopening`` has a changed run read again; None if the run is not read again.
+    that a person judges; None if the run is viewed without an audit. ``other`` is a second run; None if only one run is
+    viewed. For each record, the page also shows its outcome and its traces in the second run. ``replays`` repeats the
+    stages for a record; None if the view does not offer this. ``cache`` is the folder of the reply cache; None for the
+    cache in the run folder. ``reopening`` requests that the run is read again if its files have changed; None if it is
+    not read again.
     """
 
     def __init__(
@@ -110,8 +111,8 @@ class ViewServer:
 
         The run is checked again after the handler, which may have read other files: it opens shards and starts replays
         some time after the first check. If the browser loads the page itself, the run is read again. Also raises
-        RunChanged for a page that another server has sent, before the run was read again: the numbers of its rows are
-        those of the earlier files.
+        RunChanged if the request comes from a page that was loaded before the run was read again: the row numbers of
+        such a page are those of the earlier files.
         """
         if request.path == "/" and self._reopening is not None and not self.is_current():
             return self._reopening.response()
@@ -143,10 +144,11 @@ class ViewServer:
         return True
 
     async def _get_changed(self, _: web.Request) -> web.Response:
-        """Return an empty response. A page that is open asks again and again whether its run has changed.
+        """Return an empty response. A page that is open sends this request regularly, to find out whether its run has
+        changed.
 
-        The answer is the status: :meth:`_check_runs` refuses the request (410) if a run has changed. It reads only the
-        sizes and times of the files, and no shard.
+        The HTTP status is the answer. If a run has changed, :meth:`_check_runs` refuses the request with the status
+        410. This check reads only the sizes and times of the files, and not their content.
         """
         return web.Response(status=204)
 
@@ -257,7 +259,7 @@ class ViewServer:
         await self._replays.close()
 
     async def _post_replay(self, request: web.Request) -> web.Response:
-        """Repeat the stages for a record, and return what they did.
+        """Repeat the stages (pipeline steps) for a record, and return what they did.
 
         The HTTP method of the request is POST, because the request executes the pipeline.
         """
@@ -292,9 +294,9 @@ class ViewServer:
     def _change_marks(self, asked: MarkRequest) -> list[Mark]:
         """Write the new marks of records to the file and to the table of rows, and return the marks.
 
-        Each mark has the set and the trace of the row that the page shows. Raises ValueError if the run lacks a record,
-        RunChanged if another run has replaced the viewed one, and the errors of :meth:`Reviews.change`. No mark is
-        written then.
+        Each mark holds the output set (e.g. sft) and the trace of the row that the page shows. Raises ValueError if the
+        run lacks a record, RunChanged if another run has replaced the viewed one, and the errors of
+        :meth:`Reviews.change`. No mark is written then.
         """
         if half := next((each for each in asked.ids if storable(each) != each), None):
             raise ValueError(f"the id {half!r} contains half a character: send the id of a record of this run")
@@ -314,7 +316,9 @@ class ViewServer:
         return read_filters(request.query.items(), self._rows.dimensions)
 
     def _place(self, n: int) -> RowPlace:
-        """Return where row ``n`` is stored. Raises HTTPNotFound if the run has no such row."""
+        """Return where the row with the index ``n`` is stored: its file, and its index there. Raises HTTPNotFound if
+        the run has no such row.
+        """
         place = self._rows.place_of(n)
         if place is None:
             raise web.HTTPNotFound(text=f"the run has no row {n}")
@@ -339,7 +343,9 @@ async def _errors(request: web.Request, handler: Callable[[web.Request], Any]) -
 
 
 def page_file(name: str, kind: str) -> Callable[[web.Request], Any]:
-    """Return a handler that responds with a file of this package; ``kind`` is its MIME type."""
+    """Return an HTTP handler that responds with the file ``name`` of this package; ``kind`` is the MIME type of the
+    file.
+    """
     data = resources.files("groundtrace.publishing.view").joinpath(name).read_bytes()
 
     async def respond(_: web.Request) -> web.Response:
@@ -349,7 +355,9 @@ def page_file(name: str, kind: str) -> Callable[[web.Request], Any]:
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
-    """Return a whole number from the address of a request. Raises BadFilter if it is not one."""
+    """Return the parameter ``name`` in the address of a request as a whole number; ``default`` if the address lacks it.
+    Raises BadFilter if the value is not a whole number.
+    """
     text = request.query.get(name, str(default))
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise BadFilter(f"{name} in the address must be a whole number of at least 0, got {text!r}")
