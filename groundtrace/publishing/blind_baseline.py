@@ -21,7 +21,7 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
     ``shards`` are the paths of the Parquet files that hold the RL rows. ``reward`` is the name of the reward recipe
     (the code that computes the rewards of one paper), such as ``argos``. Return None if the shards have no rows, if
-    ``reward`` is empty, or if the recipe does not declare what it pays for an answer without looking.
+    ``reward`` is empty, or if the recipe does not define the reward for an answer without looking at the images.
     """
     if not reward:
         return None

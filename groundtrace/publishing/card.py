@@ -1,8 +1,8 @@
 """Writes the data card of a run: ``README.md``, which begins with front matter (YAML that the Hub reads).
 
-Every number in the card comes from ``run.json`` or is counted in the shards. If the Hub has an id for each licence of
-the rows, the front matter lists these ids. If the Hub has no id for one of the licences, or if a row names no licence,
-the front matter has only the licence ``other``. A card of a run without rows has no licence.
+Every number in the card comes from ``run.json`` or is counted in the shards (Parquet files). If the Hub has an id for
+each licence of the rows, the front matter lists these ids. If the Hub has no id for one of the licences, or if a row
+names no licence, the front matter has only the licence ``other``. A card of a run without rows has no licence.
 """
 
 import functools
@@ -42,7 +42,8 @@ class SourceRows:
     """Holds how many rows come from one source and have one licence.
 
     ``source`` and ``licence`` are the texts in the rows; None if the rows do not name them. ``sft`` is the number of
-    these rows in the set sft, and ``rl`` is their number in the set rl.
+    these rows in the output set for supervised fine-tuning, and ``rl`` is their number in the output set for
+    reinforcement learning.
     """
 
     source: str | None
@@ -58,7 +59,8 @@ class RolePlayer:
     Attributes:
         role: the name of the role, such as teacher or judge.
         model: the name of the model, without private paths.
-        kind: the kind of the model's endpoint in the config; "" if the config does not name it.
+        kind: the kind of the model's endpoint (the way to reach the model, such as ``openai``) in the config; "" if the
+            config does not name it.
         revision: the model's revision that the config states; "" if it states none.
         calls: the number of calls.
     """
@@ -179,7 +181,11 @@ class Markdown(str):
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
-    """Return the number of rows for each pair of source and licence; the pair with the most rows comes first."""
+    """Return the numbers of SFT and RL rows for each pair of source and licence; the pair with the most rows comes
+    first.
+
+    ``tables`` is a database with the run's rows. A source is a data set from which rows come.
+    """
     query = """
         SELECT source, license, count(*) FILTER (side = 'sft'), count(*) FILTER (side = 'rl')
         FROM (SELECT 'sft' AS side, source, license FROM sft UNION ALL SELECT 'rl', source, license FROM rl)
@@ -191,7 +197,8 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
     """Return the prompts with which the run made its rows, and how often each prompt was used.
 
     The column ``lineage`` of a row records its models and prompts. The column is large, so only the ids of the prompts
-    are read.
+    are read. ``staging`` is the folder with the run's shards (Parquet files), and ``summary`` is the content of
+    ``run.json``.
     """
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):

@@ -22,8 +22,8 @@ from groundtrace.schemas.text import alternatives
 class ColumnRow:
     """Holds one row of a table that explains columns.
 
-    ``name`` is the column's name. ``kind`` is its type in words, such as "list of string". ``sets`` are the sets that
-    have the column, such as "sft and rl". ``meaning`` explains the column.
+    ``name`` is the column's name. ``kind`` is its type in words, such as "list of string". ``sets`` are the output sets
+    of the run that have the column, such as "sft and rl". ``meaning`` explains the column.
     """
 
     name: str
@@ -35,8 +35,8 @@ class ColumnRow:
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
     """Return a description of each column that has a value in at least one row, in the order of the shards' columns.
 
-    ``staging`` is the folder with the shards (Parquet files). ``used`` maps each set (sft, rl) to the names of the
-    columns that have a value in this set.
+    ``staging`` is the folder with the shards (Parquet files). ``used`` maps the name of each training set (sft, rl) to
+    the names of the columns that have a value in it.
     """
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
@@ -45,8 +45,8 @@ def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
     """Return a description of each column that is not a core column, in the order of the shards' columns.
 
     The core columns, such as ``id`` and ``question``, are in the shards of every run. All other columns come from the
-    input, or a stage (a step of the pipeline) added them. ``run`` is the run folder. ``sets`` are the names of the sets
-    to look at.
+    input, or a stage (a step of the pipeline) added them. ``run`` is the run folder. ``sets`` are the names of the
+    output sets (such as sft) whose columns are described.
     """
     return _rows(run, sets, lambda _, name: name not in CORE)
 
@@ -54,9 +54,9 @@ def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
 def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:
     """Return the rows of a table that explains the columns of a run's shards (Parquet files), one row for each column.
 
-    ``run`` is the folder with the shards. ``sets`` are the names of the sets to look at, such as sft. ``is_shown`` is a
-    function that gets the name of a set and the name of one of its columns. A column has a row in the table if the
-    function returns True for at least one set.
+    ``run`` is the folder with the shards. ``sets`` are the names of the output sets whose columns are described, such
+    as sft. ``is_shown`` is a function that gets the name of an output set and the name of one of its columns. A column
+    has a row in the table if the function returns True for at least one output set.
     """
     schemas = {side: columns_of(run, side) for side in sets}
     meanings = {name: column.meaning for name, column in CORE.items()}
@@ -82,9 +82,10 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """Return the names of a set's columns that have a value in at least one row; all columns if the set has no rows.
+    """Return the names of the columns of an output set that have a value in at least one row; all columns if there are
+    no rows.
 
-    ``run`` is the run folder, and ``name`` is sft, rl or rejected.
+    ``run`` is the run folder, and ``name`` is the output set: sft, rl or rejected.
     """
     used, rows = set[str](), 0
     for file in shards_of(run, name, accepts_links=True):  # see columns_of

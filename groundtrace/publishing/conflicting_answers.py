@@ -19,7 +19,7 @@ def conflicting_answers(shards: Iterable[Path]) -> str:
     """Return a warning for the user if a question has different answers in several rows; "" otherwise.
 
     Two rows have the same question if the wording (apart from case and spaces), the choices and the images are the
-    same. ``shards`` are the Parquet files with the rows of one set.
+    same. ``shards`` are the Parquet files with the rows of one output set, such as rl.
     """
     answers: dict[object, dict[str, str]] = {}
     for path in sorted(shards):

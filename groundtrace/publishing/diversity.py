@@ -1,9 +1,10 @@
 """Computes how a run's rows are distributed over the classes of each property, such as source or length.
 
 The data card and the report show the result. Rows are counted in the shards (Parquet files). A property is shown only
-if at least one row has a value for it. The evenness of a set's distribution is the normalised entropy H / ln K, where K
-is the number of classes in the SFT and RL rows together. The evenness is 1 if all classes have the same number of rows,
-0 if all rows of the set are in one class, and None if K is 1 or the set has no rows.
+if at least one row has a value for it. The evenness of the distribution is computed for the SFT rows and for the RL
+rows. It is the normalised entropy H / ln K, where K is the number of classes in the SFT and RL rows together. The
+evenness is 1 if all classes have the same number of rows. It is 0 if all SFT rows (or all RL rows) are in one class. It
+is None if K is 1, or if there are no SFT rows (or no RL rows).
 """
 
 import math
@@ -49,9 +50,9 @@ class Balance:
             as lengths) are in this order; otherwise the largest class comes first.
         distinct: the number of all classes, including those that ``classes`` omits.
         others: the number of rows in the omitted classes; None if no class is omitted.
-        evenness: for each set (sft, rl), how evenly its rows are distributed, from 0 (one class) to 1 (equal classes).
-            It is H / ln K, with the entropy H of the set's rows over the classes, and the number of classes K. None if
-            the property has only one class, or if the set has no rows.
+        evenness: for each training set (sft, rl), how evenly its rows are distributed, from 0 (one class) to 1 (equal
+            classes). It is H / ln K, with the entropy H of the set's rows over the classes, and the number of classes
+            K. None if the property has only one class, or if the set has no rows.
     """
 
     name: str
@@ -149,7 +150,8 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """Return a property that sorts rows into classes by the values of ``column``, a column that a recipe's stage added.
+    """Return a property that sorts rows into classes by the values of ``column``, a column that a stage (pipeline step)
+    added.
 
     A property is a feature of rows, such as the source, together with an SQL expression for the class of a row. A value
     of the column is the name of a class. If the value is a list of names, the class is e.g. "a and b".
@@ -165,7 +167,7 @@ def _balances(
     """Return the distribution of each property in ``described``; None for a property without values.
 
     A property, such as the source, sorts the rows into classes. The shards are read once, into a table that holds the
-    class of each row for each property. ``columns`` holds the names of the columns of each set (sft, rl).
+    class of each row for each property. ``columns`` holds the names of the columns of each training set (sft, rl).
     """
     if not described:
         return []
@@ -184,7 +186,8 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
     ``described`` is the property, and ``number`` is its number n. ``tables`` is a database with the table ``classes``.
     For each row of the run, the column ``label_n`` of this table holds the row's class of property n. A training set
     (sft or rl) is left out in two cases: it lacks the column that the property needs, or no row of the set has a value.
-    For example, the RL rows are left out for the length of the trace, because they have no trace.
+    For example, the RL rows are left out for the length of the trace (a teacher's reasoning with its answer), because
+    they have no trace.
     """
     order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
     query = f"""
@@ -207,12 +210,13 @@ def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Return how often the images of rows occur in their set (sft or rl); None if no row has images.
+    """Return how often the images of rows occur in their training set (sft or rl); None if no row has images.
 
     For each row with images, the rows of its set that have the same image are counted, including the row itself. The
     class of the row is this number, as "1", "2", "3–5", "6–10" or "11 or more". For example, a row whose image is in no
     other row belongs to "1". If a row has several images, the rows are counted for each image, and the largest of these
-    numbers is used. Images are compared by path.
+    numbers is used. Images are compared by path. ``staging`` is the folder with the shards (Parquet files), and
+    ``sets`` are the names of the training sets.
     """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
@@ -230,17 +234,17 @@ _REUSE = (("1", 1), ("2", 2), ("3–5", 5), ("6–10", 10), ("11 or more", math.
 def _reuse(rows: int) -> str:
     """Return the label of the class to which a number of rows belongs. E.g. if ``rows`` is 4, the label is "3–5".
 
-    ``rows`` is the number of rows in a set that have the same image.
+    ``rows`` is the number of rows in a training set (sft or rl) that have the same image.
     """
     return next(label for label, most in _REUSE if rows <= most)
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Return one number for each row with images: how many rows of the set have the same image as this row.
+    """Return one number for each row with images: how many rows of the training set have the same image as this row.
 
     If a row has several images, the rows are counted for each of them, and the largest of these numbers is returned.
     E.g. if a row has an image that is in 2 rows of the set, and another that is in 5 rows, its number is 5. ``side`` is
-    the name of the set. Only the paths of the images are read.
+    the name of the training set, sft or rl. Only the paths of the images are read.
     """
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
@@ -257,7 +261,7 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Return the balance of a property: how the rows of each set (sft, rl) are distributed over the property's classes.
+    """Return the balance of a property: how the rows of each training set (sft, rl) are distributed over its classes.
 
     ``name`` is the property, such as "source". ``classes`` are the classes to show, and ``distinct`` is the number of
     all classes. ``totals`` maps the name of each set to the number of its rows. ``logs`` maps the name of each set to

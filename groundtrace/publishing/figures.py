@@ -81,7 +81,8 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class ScoreBars:
-    """Holds the histogram of one score of the SFT rows, such as ``spatial``.
+    """Holds the histogram of one score of the SFT rows, such as ``spatial`` (whether points are on the objects that
+    they name).
 
     ``rows`` holds the number of rows in each of ten bars of equal width from 0 to 1. ``unscored`` is the number of rows
     without a value.
@@ -96,8 +97,8 @@ class ScoreBars:
 class RoleCost:
     """Holds how often the model of one role was called, and what the calls cost by the prices in the config.
 
-    ``role`` is a job such as teacher or judge. ``model`` is the name of the model that does it; "" if it is unknown.
-    ``usage`` holds the numbers of calls and tokens, and the cost.
+    ``role`` is the job of a model, such as teacher or judge. ``model`` is the name of the model that does this job; ""
+    if the name is unknown. ``usage`` holds the numbers of calls and tokens, and the cost.
     """
 
     role: str
@@ -209,8 +210,8 @@ def truncations(summary: RunSummary) -> list[str]:
     """Return lines of text about replies of models that were truncated at the limit of tokens; empty if there are none.
 
     ``summary`` is the content of ``run.json``. There is one line for each role (a model's job, such as teacher) in each
-    stage (step of the pipeline). It states the number of truncated replies, and which settings to raise so that replies
-    may be longer.
+    stage (step of the pipeline). Each line states the number of truncated replies, and which settings to raise so that
+    replies may be longer.
     """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "

@@ -52,8 +52,8 @@ def front_matter(
 def tags_of(summary: RunSummary) -> list[str]:
     """Return the Hub tags of a run's data set, such as "visual-grounding".
 
-    ``summary`` is the content of ``run.json``. The tags depend on the sets that the run writes (sft, rl) and on the
-    roles (jobs) of its models, such as pointer.
+    ``summary`` is the content of ``run.json``. The tags depend on the training sets that the run writes (sft, rl) and
+    on the roles (jobs) of its models, such as pointer.
     """
     traces = "sft" in summary.sets
     grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)

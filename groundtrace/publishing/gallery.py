@@ -76,7 +76,7 @@ def count_images(row: ShardRow) -> int:
 
 
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
-    """Return what the gallery of the report shows for a row of the sets sft or rl.
+    """Return what the gallery of the report shows for a row of a training set (sft or rl).
 
     ``row`` holds the columns of the row. ``room`` holds how many images and bytes the page may still embed; this call
     reduces these numbers. The images of a trajectory (a trace in several turns with code) are those of the question,
@@ -88,9 +88,11 @@ def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
 
 
 def _entry(row: ShardRow, of_code: Sequence[bytes], room: ImageRoom) -> ShownRow:
-    """Return the gallery's entry for a row.
+    """Return what the gallery of the report shows for a row.
 
-    The row's column ``images`` holds only the images of the question. ``of_code`` are the images that code displayed.
+    The row's column ``images`` holds only the images of the question. ``of_code`` are the encoded images that the code
+    of the response displayed. ``room`` holds how many images and bytes the page may still embed; this call reduces
+    these numbers.
     """
     originals, overlays, executed = row["images"], row["overlays"] or [], executed_turns(row)
     images = [_original(row, index, room) for index in shown_images(row)]
@@ -142,7 +144,8 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
 def _opened(medium: ShardRow, store: MediaStore) -> bytes:
     """Return the bytes of an image file; empty if it cannot be read or has changed since the run read it.
 
-    If the result is empty, the page shows the image as missing. ``medium`` is an item of the row's ``media``.
+    If the result is empty, the page shows the image as missing. ``medium`` is an item of the row's ``media``, and
+    ``store`` reads files.
     """
     try:
         return store.open_recorded(medium["uri"], medium["sha256"])
@@ -193,7 +196,9 @@ def _places(row: ShardRow) -> list[tuple[int, int | None]]:
 
 
 def _original(row: ShardRow, index: int, room: ImageRoom) -> Image:
-    """Return the row's image number ``index`` (from 0) as the page shows it: with a caption, points and boxes."""
+    """Return the row's image number ``index`` (from 0) as the page shows it: with a caption, points and boxes. ``room``
+    holds how many images and bytes the page may still embed; this call reduces these numbers.
+    """
     place = media_index, frame = _places(row)[index]
     caption = "original" if len(row["images"]) == 1 else f"original {index + 1}"
     if frame is not None:

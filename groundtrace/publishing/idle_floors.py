@@ -1,4 +1,6 @@
-"""Finds minimums of a config that decided nothing, because their scorers judged no trace."""
+"""Finds minimum scores in the config of a run that had no effect. A minimum has no effect if its scorer (a check of one
+aspect of a trace) judged no trace of the run. A trace is a teacher's reasoning with its answer.
+"""
 
 from collections.abc import Collection
 
@@ -10,10 +12,13 @@ from groundtrace.schemas.text import counted
 
 
 def idle_floors(db: duckdb.DuckDBPyConnection, summary: RunSummary, named: Collection[str]) -> tuple[str, ...]:
-    """Return a warning for each scorer of ``named`` that has a minimum and judged none of the traces of a run.
+    """Return a warning for each scorer in ``named`` that judged none of the traces of a run, although it has a minimum
+    score.
 
-    Its verdicts are all "not applicable", e.g. because a column that it reads is missing. ``db`` is the database of the
-    run, and ``summary`` is the content of its ``run.json``. ``named`` are the scorers whose minimums the config sets.
+    A scorer is a check of one aspect of a trace (a teacher's reasoning with its answer). All verdicts of such a scorer
+    are "not applicable", e.g. because a column that the scorer reads is missing. ``db`` is the database of the run, and
+    ``summary`` is the content of its ``run.json``. ``named`` are the names of the scorers whose minimums are set in the
+    config.
     """
     return tuple(
         f"{name} judged none of the {counted(absent, 'trace')}, so its minimum {floor:g} rejected none: check the data "

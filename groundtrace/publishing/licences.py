@@ -1,9 +1,9 @@
 """Defines which licences allow the publication of rows that are made from the questions and images of other authors.
 
-A published set holds adapted material: questions with new reasoning, and copies of images with drawings. So a licence
-must allow redistribution and adaptation. The terms in this module are taken from the text of each licence. The columns
-``source`` and ``license`` of every row give the attribution. The module guards against mistakes, and is not legal
-advice.
+A published data set holds adapted material: questions with new reasoning, and copies of images with drawings. So a
+licence must allow redistribution and adaptation. The terms in this module are taken from the text of each licence. The
+columns ``source`` and ``license`` of every row give the attribution. The module guards against mistakes, and is not
+legal advice.
 """
 
 import re
@@ -11,7 +11,9 @@ from enum import IntEnum
 
 
 class Terms(IntEnum):
-    """Lists what licences demand of a person who publishes adapted material. A higher value is stricter."""
+    """Lists the conditions of licences for a person who publishes adapted material (works made from other works). A
+    higher value is stricter.
+    """
 
     ATTRIBUTION = 0
     SHARE_ALIKE = 1

@@ -1,4 +1,4 @@
-"""Opens a finished run for reading: its summary, and its sets of rows as tables."""
+"""Opens a finished run for reading: its summary, and the rows of its output sets (sft, rl and rejected) as tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class OpenedRun:
         return self.rows("rejected")
 
     def rows(self, name: str) -> Rows:
-        """Return the rows of a set. ``name`` is sft, rl or rejected.
+        """Return the rows of an output set of the run. ``name`` is sft, rl or rejected.
 
         Raises InspectError for any other name, and for a shard (Parquet file of the run) that cannot be read or that
         has changed since the run ended.
@@ -78,7 +78,8 @@ class OpenedRun:
         raise InspectError(f"{self.folder} has no record {record_id!r}: use one of the ids that `beam view` lists")
 
     def table(self, name: str) -> pa.Table:
-        """Return a set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no rows.
+        """Return an output set as an Arrow table. ``name`` is sft, rl or rejected. The table is empty if the set has no
+        rows.
 
         Raises :class:`groundtrace.publishing.reading.InspectError` for any other name, and for a shard (Parquet file of
         the run) that cannot be read or that has changed since the run ended: ``run.json`` states another size or
@@ -94,10 +95,10 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """Return a set as a data set of the library ``datasets``, which decodes images on access.
+        """Return an output set as a data set of the library ``datasets``, which decodes images on access.
 
-        ``name`` is sft, rl or rejected. Raises InspectError for any other name, for an empty set, and for a shard
-        (Parquet file of the run) that has changed since the run ended.
+        ``name`` is sft, rl or rejected. Raises InspectError for any other name, for an output set without rows, and for
+        a shard (Parquet file of the run) that has changed since the run ended.
         """
         import datasets
 
@@ -111,7 +112,9 @@ class OpenedRun:
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
 
     def __repr__(self) -> str:
-        """Return one line with the folder, the recipe and the number of rows of each set."""
+        """Return one line with the folder, the recipe (pipeline) and the number of rows of each output set (sft, rl,
+        rejected).
+        """
         counts = self.summary.counts
         rows = ", ".join(f"{counts.rows(name)} {name}" for name in self.summary.sets)
         return f"<run {self.folder}: {self.summary.recipe}, {rows}, {counts.rejected_records} rejected>"
@@ -124,7 +127,7 @@ class OpenedRun:
         return "\n".join(map(printable, text.split("\n")))
 
     def _repr_html_(self) -> str | None:
-        """Return the run's report in a frame; None if the run has no report.
+        """Return the run's report in an HTML ``iframe``; None if the run has no report.
 
         Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the report is a link to a file outside the run
         folder.
@@ -138,7 +141,7 @@ class OpenedRun:
 def _config_of(folder: Path) -> Mapping[str, Any]:
     """Return the config of the run in ``folder``, with a dict for each section; empty if it is missing or unreadable.
 
-    The text about a run needs the config only for its hints, so no error is raised.
+    The config is used only for hints in the text about the run, so no error is raised.
     """
     try:
         return read_config(folder)
@@ -147,7 +150,7 @@ def _config_of(folder: Path) -> Mapping[str, Any]:
 
 
 def _check_set(name: str) -> None:
-    """Raise InspectError if ``name`` is not the name of a set of rows: sft, rl or rejected."""
+    """Raise InspectError if ``name`` is not the name of an output set: sft, rl or rejected."""
     if name not in SHARDS:
         raise InspectError(f"{name!r:.60} is not a set of rows: choose one of {', '.join(SHARDS)}")
 

@@ -19,7 +19,7 @@ class SourceUse:
     Attributes:
         source: the data set from which the rows come; "" if the rows do not name it.
         licence: the licence that the rows name; "" if they name none.
-        rows: the number of rows of each set (sft, rl or rejected).
+        rows: the number of rows of each output set (sft, rl or rejected).
         asked: True if the user named the source. Its rows are then published whatever their licence is.
     """
 
@@ -38,7 +38,9 @@ class SourceUse:
 
     @property
     def total(self) -> int:
-        """Return the number of rows from this source under this licence: the sum over all sets, such as sft and rl."""
+        """Return the number of rows from this source under this licence: the sum over all output sets (sft, rl and
+        rejected).
+        """
         return sum(self.rows.values())
 
     @property
@@ -55,7 +57,7 @@ class FlaggedRows:
     """Holds how many rows of the published sources have a record that a reviewer has flagged in ``beam view``.
 
     Attributes:
-        rows: the number of these rows of each set (sft, rl or rejected).
+        rows: the number of these rows of each output set (sft, rl or rejected).
         are_left_out: True if these rows are left out of the publication, False if they are published.
         outdated: the number of left-out rows whose flag was set on another version of the row.
     """
@@ -66,7 +68,7 @@ class FlaggedRows:
 
     @property
     def total(self) -> int:
-        """Return the number of flagged rows of all sets."""
+        """Return the number of flagged rows of all output sets (sft, rl and rejected) together."""
         return sum(self.rows.values())
 
     @property
@@ -76,7 +78,7 @@ class FlaggedRows:
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Return for each set the number of rows that are left out only because of a flag."""
+        """Return for each output set (e.g. sft) the number of rows that are left out only because of a flag."""
         return self.rows if self.are_left_out else dict.fromkeys(self.rows, 0)
 
 
@@ -91,7 +93,8 @@ class Publication:
         strictest: the published source with the strictest licence; None if no source is published.
         configs: the published configs other than the training sets, such as ``rejected``. A config is a named part of
             a data set on the Hub. The dict maps its name to the pattern of its files.
-        audit: the result of the run's audit, in which a person judged traces; None if it is not published.
+        audit: the result of the run's audit, in which a person judged traces (reasoning with answer); None if it is not
+            published.
         flagged: the rows whose records a reviewer has flagged.
     """
 
@@ -145,7 +148,8 @@ class Publication:
 
 
 def rows_text(rows: Mapping[str, int]) -> str:
-    """Return numbers of rows by set as text, such as "2 SFT rows, 1 RL row". Sets without rows are left out.
+    """Return numbers of rows as text, such as "2 SFT rows, 1 RL row". ``rows`` maps the name of each output set (sft,
+    rl or rejected) to its number of rows. Output sets without rows are left out.
 
     The result is "0 rows" if no set has rows.
     """

@@ -86,7 +86,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Return a message if ``run.json`` states two different numbers of rows for a set (sft, rl or rejected).
+    """Return a message if ``run.json`` states two different numbers of rows for an output set (sft, rl or rejected).
 
     ``summary`` is the content of ``run.json``, which states two numbers of rows for each set. The first number is in
     the field ``counts``. The second number is the sum of the rows of the set's shards (Parquet files), which the field
@@ -118,7 +118,7 @@ def check_files(
 
     Their names and sizes are compared with those in ``summary``, the content of ``run.json``. If ``digests`` is True,
     their SHA-256 is compared as well. There is one exception: a ``run.json`` of an older version lists no files, so
-    nothing is compared. ``sets`` are the names of the sets to check: sft, rl, rejected.
+    nothing is compared. ``sets`` are the names of the output sets to check: sft, rl, rejected.
 
     Raises :class:`InspectError` for a shard that was changed, added or removed, or that cannot be read. Raises
     :class:`groundtrace.schemas.safe_files.UnsafeFile` for a shard that is a link to a file outside the run folder, or
@@ -196,10 +196,10 @@ def read_run_json(file: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Return the Arrow schema of a set, read from its first shard (Parquet file).
+    """Return the Arrow schema of an output set, read from its first shard (Parquet file).
 
-    All shards of a set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected. If the
-    set has no shards, the schema of the core columns (the columns that every run has) is returned.
+    All shards of an output set have the same columns. ``run`` is the run folder, and ``name`` is sft, rl or rejected.
+    If the set has no shards, the schema of the core columns (the columns that every run has) is returned.
 
     A shard may be a link, and the target of the link is not checked here. In a run folder, :func:`read_summary` has
     already checked the links. In the temporary folder of `beam publish`, the command itself has made them.
@@ -284,8 +284,9 @@ def _add_run(
 ) -> list[Path]:
     """Add the views of a run to the database, and return the files that the views read.
 
-    For a set without shards, a Parquet file without rows is written to the folder ``scratch``, and the view reads it.
-    ``within`` is the database schema of the views; "" for temporary views outside any schema.
+    For an output set (sft, rl or rejected) without shards, a Parquet file without rows is written to the folder
+    ``scratch``, and the view reads it. ``within`` is the database schema of the views; "" for temporary views outside
+    any schema.
     """
     shards = {name: shards_of(run, name, accepts_links=True) for name in SHARDS}  # see columns_of
     for name, schema in SHARDS.items():
@@ -299,7 +300,7 @@ def _add_run(
 
 
 def _close(connection: duckdb.DuckDBPyConnection, readable: Sequence[Path]) -> None:
-    """Permanently forbid the database to read files other than those in ``readable``."""
+    """Change the database so that it can no longer read other files than those in ``readable``."""
     connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

@@ -23,8 +23,9 @@ def options_to_keep(reason: str, config: Mapping[str, Any], section: str | None 
 
     ``config`` is the complete config of the run, with a dict for each section; settings that already have the wanted
     value are left out. ``section`` is a prefix of the keys. For example, ``beam loop`` has the settings of its second
-    run in ``rl.set``, so the prefix is ``rl.set.``. If ``section`` is None, the prefix is that of this step of
-    ``beam loop``, and "" outside of a loop. The result is "" if no such settings are known for the reason.
+    run in ``rl.set``, so the prefix is ``rl.set.``. If ``section`` is None and this run is one of the runs of a ``beam
+    loop``, the prefix of this run is used. If ``section`` is None and the run is not in a loop, the prefix is "". The
+    result is "" if no such settings are known for the reason.
     """
     if section is None:
         section = f"{loop_section()}.set." if loop_section() else ""
@@ -50,8 +51,8 @@ def why_no_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
 
 
 def why_few_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
-    """Return a text on the reason for which one stage rejected most of the usable records, with the settings that keep
-    them.
+    """Return a text on the reason for which one stage (pipeline step) rejected most of the usable records, with the
+    settings that keep them.
 
     A record is usable if the stage ``ingest`` did not reject it. "Most" means more than half. The text is "" if there
     is no such reason, if no settings are known for it, or if the run made no rows (:func:`why_no_rows`). ``summary``

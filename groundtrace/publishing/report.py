@@ -49,7 +49,7 @@ class Example:
     """Holds a rejected record as an example of a reason: its id, the detail of its rejection, and its gallery entry.
 
     ``detail`` is a text about why this record was rejected. ``entry`` is what the report shows of the record, such as
-    its image and its trace. It is None if the record has no question yet.
+    its image and its trace (a teacher's reasoning with its answer). It is None if the record has no question yet.
     """
 
     id: str
@@ -127,10 +127,10 @@ def report_page(
 
 
 def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> list[str]:
-    """Return the ids of at most ``count`` rows of a set, the same rows in each report of the same run.
+    """Return the ids of at most ``count`` rows of a training set, the same rows in each report of the same run.
 
-    ``side`` is the name of the set and of its table, ``sft`` or ``rl``. The result holds the ids whose SHA-256 hashes
-    are the lowest.
+    ``side`` is the name of the training set and of its table, ``sft`` or ``rl``. The result holds the ids whose SHA-256
+    hashes are the lowest.
     """
     found = tables.execute(f"SELECT id FROM {side} ORDER BY sha256(id), id LIMIT {count}")
     return [row_id for (row_id,) in found.fetchall()]
@@ -158,9 +158,11 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Return examples of rejected records: for each (stage, reason), pairs of a record's id and the rejection's detail.
+    """Return examples of rejected records: for each (stage, reason), pairs of a record's id and the rejection's detail
+    (a text about why this record was rejected).
 
-    Each stage and reason has at most :data:`EXAMPLES` records. They are the records whose ids have the lowest hashes.
+    A stage is a step of the pipeline. Each stage and reason has at most :data:`EXAMPLES` records. They are the records
+    whose ids have the lowest hashes.
     """
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
         row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
@@ -172,10 +174,12 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """Return examples of rejected rows for the report page. All of them were rejected for the same reason.
+    """Return examples of rejected records for the report page. All of them were rejected for the same reason.
 
-    ``found`` holds the id of each row, and a detail of its rejection. The page shows the question, the image and the
-    trace of each example that has a question.
+    ``staging`` is the folder with the shards (Parquet files). ``room`` holds how many images and bytes the page may
+    still embed, and ``store`` reads the images. ``found`` holds the id of each row, and a detail of its rejection. The
+    page shows the question, the image and the trace (a teacher's reasoning with its answer) of each example that has a
+    question.
     """
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [row_id for row_id, _ in found]):

@@ -85,7 +85,7 @@ def added_texts(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _best_trace(values: Mapping[str, Any]) -> _BestTrace | None:
     """Return the trace (reasoning with answer) to show in the text of a row; None if the row has no traces.
 
-    For example, the rows of the set rl have no traces.
+    For example, rows for reinforcement learning (the output set rl) have no traces.
     """
     if messages := values.get("messages"):
         text = "\n".join(each["content"] or "" for each in messages if each["role"] == "assistant")

@@ -1,4 +1,4 @@
-"""Holds the rows of one set of a finished run, for Python programs and for notebooks."""
+"""Holds the rows of one output set (sft, rl or rejected) of a finished run, for Python programs and for notebooks."""
 
 import sys
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
@@ -22,14 +22,14 @@ HEIGHT_PX = 560
 
 @dataclass(frozen=True, repr=False)
 class Row:
-    """Holds one row of a set. ``row["answer"]`` is the value of the column ``answer``.
+    """Holds one row of an output set of a run. ``row["answer"]`` is the value of the column ``answer``.
 
-    A notebook shows the row as the run's report does: with its images, its trace and its scores. Two rows are equal if
-    their sets and values are equal; the folders of their runs may differ.
+    A notebook shows the row as the run's report does: with its images, its trace (a teacher's reasoning with its
+    answer) and its scores. Two rows are equal if their sets and values are equal; the folders of their runs may differ.
 
     Attributes:
         folder: the run folder.
-        set: the name of the set: sft, rl or rejected.
+        set: the name of the output set: sft, rl or rejected.
         values: the values of the row by column.
         input: the value of the run's ``--input``, such as ``data/*.jsonl``. The images of rejected records are read
             from the folder that this value names, here ``data``.
@@ -51,7 +51,9 @@ class Row:
         return self.values[column]
 
     def __getattr__(self, name: str) -> Any:
-        """Raise AttributeError, which names the remedy if a column has this name."""
+        """Raise AttributeError. If the row has a column with this name, the message states how to read it:
+        ``row["name"]``.
+        """
         remedy = f': use row["{name}"]' if name in vars(self).get("values", ()) else ""
         raise AttributeError(f"the row has no attribute {name!r}{remedy}")
 
@@ -79,7 +81,9 @@ class Row:
 
     @property
     def line(self) -> str:
-        """Return one line with the set, the id, the question, and the answer or the reason of the rejection."""
+        """Return one line with the output set (sft, rl or rejected), the id, the question, and the answer or the reason
+        of the rejection.
+        """
         question = " ".join((self.values.get("question") or "no question").split())
         reason, answer = self.values.get("reason"), self.values.get("answer")
         ended = f"rejected: {reason}" if reason else f"answer {answer!r}"
@@ -91,13 +95,14 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Rows:
-    """Holds rows of one set, to filter them with :meth:`where`, count them, iterate over them, or pick single rows.
+    """Holds rows of one output set of a run, to filter them with :meth:`where`, count them, iterate over them, or pick
+    single rows.
 
-    ``rows[0]`` and ``rows["an id"]`` are single rows. ``folder`` is the run folder, and ``set`` is sft, rl or rejected.
-    ``table`` is the Arrow table of the rows. ``input`` is the value of the run's ``--input``, such as
-    ``data/*.jsonl``. The images of rejected records are read from the folder that this value names, here ``data``.
-    ``known`` holds the values that a column can have, by column, for columns with few known values. Two objects are
-    equal if their sets and tables are equal; the folders of their runs may differ.
+    ``rows[0]`` and ``rows["an id"]`` are single rows. ``folder`` is the run folder, and ``set`` is the name of the
+    output set: sft, rl or rejected. ``table`` is the Arrow table of the rows. ``input`` is the value of the run's
+    ``--input``, such as ``data/*.jsonl``. The images of rejected records are read from the folder that this value
+    names, here ``data``. ``known`` holds the values that a column can have, by column, for columns with few known
+    values. Two objects are equal if their sets and tables are equal; the folders of their runs may differ.
     """
 
     folder: Path = field(compare=False)
@@ -138,7 +143,8 @@ class Rows:
         return replace(self, table=table)
 
     def _check_known(self, column: str, wanted: Any) -> None:
-        """Raise InspectError if a text in ``wanted`` is none of the known values of a column, and in none of the rows.
+        """Raise InspectError if ``wanted`` has a text that is not a known value of ``column``, and that no row has in
+        this column.
 
         ``wanted`` is the value of the column's key in :meth:`where`.
         """
@@ -222,7 +228,7 @@ class Rows:
 def _mask(column: pa.ChunkedArray, value: Any) -> pa.Array:
     """Return a mask for the column: True for each row that :meth:`Rows.where` keeps.
 
-    ``value`` is the value that the user wants in the column. :meth:`Rows.where` describes its forms.
+    ``value`` is the wanted value of the column. :meth:`Rows.where` describes its forms.
     """
     if callable(value):
         wanted: Callable[[Any], Any] = value
@@ -262,7 +268,9 @@ def _framed(rows: Sequence[Row], total: int) -> str:
 
 
 def _show(shown: Row | Rows, text: str | None = None) -> None:
-    """Display a row or rows in a notebook; print them elsewhere. ``text`` is printed instead, if it is not None."""
+    """In a notebook, display a row or rows. Outside a notebook, print ``text``; if ``text`` is None, print the row or
+    rows.
+    """
     ipython = sys.modules.get("IPython")  # a notebook has imported it
     if ipython is None or ipython.get_ipython() is None:
         print(shown if text is None else text)

@@ -49,7 +49,8 @@ def summary_text(summary: RunSummary, output: str, config: Mapping[str, Any]) ->
 def _detail(summary: RunSummary, reason: str) -> str:
     """Return the most frequent explanation for the records that were rejected for ``reason``, e.g. ``too_hard``.
 
-    The explanation is in brackets, and is cut to one line. The result is "" if there is no explanation.
+    The result has the form " (most often: EXPLANATION)". A long explanation is cut. The result is "" if there is no
+    explanation. ``summary`` is the content of ``run.json``.
     """
     detail = printable(summary.detail_of(reason))
     return (
@@ -67,7 +68,9 @@ def _why_few(summary: RunSummary, config: Mapping[str, Any]) -> list[str]:
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
-    """Return a line for each sample stage (a stage that reads only a sample of the records) that has no results."""
+    """Return a line for each sample stage (a pipeline step that reads only a sample of the records) that has no
+    results.
+    """
     return [
         f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
         for name, counts in summary.stages.items()
@@ -99,7 +102,7 @@ def beside(output: str, name: str) -> str:
 
 
 def _answered(summary: RunSummary) -> list[str]:
-    """Return a line for each endpoint whose replies name another model than the requested one."""
+    """Return a line for each endpoint (model server) whose replies name another model than the requested one."""
     lines = []
     for name, figures in summary.answered.items():
         named = [

@@ -87,8 +87,8 @@ def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
 def written_turns(text: str) -> list[dict[str, Any]]:
     """Return the turns in the text of a response, as dicts with the fields of a turn, such as ``text`` and ``code``.
 
-    The dicts have the same form as in the column ``turns`` of a row. The status of each turn is "", which means
-    unknown, because the text does not state it.
+    The dicts have the same form as in the column ``turns`` of a row. The status of the code of each turn is ""
+    (unknown), because the text does not state how the code ended.
     """
     return [{each.name: getattr(turn, each.name) for each in fields(Turn)} for turn in read_trajectory(text)]
 

@@ -62,7 +62,7 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 def value_text(value: object, max_chars: int | None) -> str:
     """Return the value of a table's cell as text that is safe to print: control characters are shown as escapes.
 
-    ``value`` may have any type; bytes are shown by their number, such as ``<12 bytes>``, and None as ``null``.
+    ``value`` may have any type; a bytes value is shown as its length, such as ``<12 bytes>``, and None as ``null``.
     ``max_chars`` is the maximum length of the text; a longer text is cut and ends with "…". None means that the text is
     not cut.
     """

@@ -36,9 +36,10 @@ _FIGURES = """SELECT scorer, count(*) FILTER (state = 'scored'), count(*) FILTER
 def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
     """Add the view ``verdicts`` to the database of a run: one row for each verdict of each trace.
 
-    Its columns are ``id`` and ``set`` of the record, ``trace`` (the number of the trace, from 1), ``scorer``,
-    ``value``, ``state`` (``scored``, ``not applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a
-    list of JSON texts. It is null for other traces than the kept ones in runs of earlier code, which did not store it.
+    A verdict is the result of one scorer (check) on a trace (reasoning with answer). The columns are ``id`` and ``set``
+    of the record, ``trace`` (the number of the trace, from 1), ``scorer``, ``value``, ``state`` (``scored``, ``not
+    applicable`` or ``failed``), ``reason`` and ``evidence``. ``evidence`` is a list of JSON texts. It is null for other
+    traces than the kept ones in runs of earlier code, which did not store it.
 
     The new view reads the views ``sft`` and ``rejected`` of the run. ``within`` is the database schema that holds all
     three views. If ``within`` is "", all three are temporary views outside any schema.
@@ -58,9 +59,10 @@ def add_verdicts(db: duckdb.DuckDBPyConnection, within: str = "") -> None:
 
 
 def verdict_figures(db: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[tuple[Any, ...]]:
-    """Return one row for each scorer that gave a verdict, those with the most scored verdicts first.
+    """Return one row for each scorer that gave a verdict. The scorers with the most scored verdicts come first.
 
-    ``db`` is the database of the run, and ``summary`` is the content of its ``run.json``. A row holds, in this order:
+    A scorer is a check of one property of a trace (reasoning with answer), and a verdict is its result. ``db`` is the
+    database of the run, and ``summary`` is the content of its ``run.json``. A row holds, in this order:
 
     - the scorer's name;
     - the numbers of its scored, not applicable and failed verdicts (three values);
