@@ -1,8 +1,8 @@
 """Combines the verdicts on one response, which are the results of its scorers, into one score.
 
 A score is computed from terms. A term is the value of the verdict of one scorer, and has the scorer's name. The terms
-of Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``thinking`` and
-``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``. The
+of the paper Argos are ``outcome``, ``format``, ``spatial``, ``temporal`` and ``reasoning``. SAIL-RL adds ``thinking``
+and ``judging``, which scores the decision to think or to answer directly. iVGR adds ``boxes`` and ``consistency``. The
 latter scores whether a response without boxes agrees with the best earlier reasoning with boxes for the same question.
 A verdict with another name is used only if the config has a weight for this name (:class:`GateSettings`).
 

@@ -9,8 +9,9 @@ No model is called. Final answers are graded by rule. Questions are left out, an
 judge can grade their answers, or if their answers are boxes. In some rewards, a judge also scores other parts of the
 response, such as the reasoning. Such a judge is not called; it is assumed to give the highest score.
 
-Only a recipe knows what it pays for a response without points and boxes
-(:meth:`groundtrace.rewards.recipes.base.Recipe.blind_shares`). If a recipe does not declare it, nothing is computed.
+A recipe is the code that computes the rewards of one paper. The reward of a response without points and boxes depends
+on the recipe (:meth:`groundtrace.rewards.recipes.base.Recipe.blind_shares`). If the recipe does not define this reward,
+nothing is computed.
 """
 
 from collections import Counter, defaultdict
@@ -121,7 +122,7 @@ def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settin
 
     A blind policy answers without using the images. Its reward is given as a share of the maximum reward. Some rows are
     only counted in the result and left out of the reward: those whose answers only a judge can grade, and those whose
-    answers are boxes. The result is None if the recipe does not declare what it pays for a response without points and
+    answers are boxes. The result is None if the recipe does not define the reward of a response without points and
     boxes.
 
     ``rows`` are the questions, ``reward`` is the class of the recipe, which turns verdicts on responses into rewards,

@@ -1,4 +1,6 @@
-"""Defines the input of a scorer: one response to one question, facts about the question, and access to the models."""
+"""Defines the input of a scorer (a check of a response): one response to one question, facts about the question, and
+access to the models.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +20,9 @@ from groundtrace.schemas.records import Question, Trace, Verdict
 class Context(HasValues):
     """Holds facts about a question that are not in its record. An unknown fact is None.
 
-    Stages of the pipeline compute values for a question, such as its complexity. Each of these values is in a column
-    that the stage adds. Columns of the input can be kept as added columns, too. ``context.added(COLUMN)`` returns the
-    question's value in an added column; None if the question has no value in this column.
+    Stages (steps) of the pipeline compute values for a question, such as its complexity. Each of these values is in a
+    column that the stage adds. Columns of the input can be kept as added columns, too. ``context.added(COLUMN)``
+    returns the question's value in an added column; None if the question has no value in this column.
 
     Attributes:
         stream: the stream of the response: ``grounded`` (with boxes) or ``textual`` (only in words)
@@ -37,7 +39,7 @@ class Context(HasValues):
 
 @dataclass(frozen=True)
 class Case:
-    """Holds one response that is to be verified, with the data that scorers need.
+    """Holds one response that is to be verified, with the data that scorers (checks of a response) need.
 
     Attributes:
         question: the question, with its images and clips.
@@ -46,8 +48,8 @@ class Case:
         answer: the response's final answer; None if it has no answer.
         points: the response's points, each with the index of its image or clip and, in a clip, its frame.
         boxes: the response's boxes, each with the index of its image.
-        masks: an object that finds the things that a label names in the question's images, such as all cups. It also
-            holds the caller, which is the object with which scorers call the models.
+        masks: a Python object that finds in the question's images everything that a label names, such as all cups. It
+            also holds the caller, which is the object with which scorers call the models.
         entities: the phrases for objects in the question, for which the pointer (the model that points at objects)
             searched; None if they are unknown.
         pointable: the entities that the pointer found.
@@ -109,7 +111,7 @@ class Case:
 def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
-    """Return the case that scorers get for a trace (a teacher's response).
+    """Return the case that scorers (checks of a response) get for a trace (a teacher's response).
 
     A case holds a response with its question and the data that scorers need.
 

@@ -1,4 +1,4 @@
-"""Computes rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9).
+"""Computes rewards from rubrics under a curriculum (the paper RuCL, §3.3, Eq. 5–9).
 
 A rubric is one criterion of grading, and is easy or hard. The hard rubrics are added to the reward only after the
 responses satisfy the easy ones. The state of the curriculum (:class:`CurriculumState`) holds the latest scores, which

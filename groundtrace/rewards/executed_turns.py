@@ -121,7 +121,8 @@ def _seen(turn: Turn) -> Execution | None:
     """Return the result of a turn's code, without executing the code again; None if the turn has no code.
 
     The result holds only whether the code had the status ``ok`` when it was executed. The other fields of
-    :class:`Execution`, such as ``pretence``, have their defaults: to find them, the code must be executed again.
+    :class:`Execution` have their defaults, because they are known only after the code is executed again. An example is
+    ``pretence``, the reason why the code only pretends to use the image.
     """
     return Execution(turn.status == "ok") if turn.code else None
 

@@ -1,9 +1,9 @@
 """Executes the code of a trajectory again, on the image and on changed images, and compares the outputs.
 
 A trajectory is a response in several turns with code, and a call is one execution of a turn's code. The comparison
-shows which objects each call looked at. A call looked at an object if its output depends on the object, or marks it.
-:mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all calls in order in a
-fresh sandbox session, so that a later call finds the variables of an earlier one.
+shows which objects each call looked at. A call looked at an object if its output depends on the object, or if it draws
+a mark on the object. :mod:`groundtrace.rewards.pretence` describes the runs and the comparison. Each run executes all
+calls in order in a fresh sandbox session, so that a later call finds the variables of an earlier one.
 """
 
 import asyncio
@@ -140,8 +140,9 @@ def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
     """Return the number of object groups that no successful execution of code looked at; 0 if ``boxes`` is empty.
 
     ``boxes`` are the boxes of the question's objects, and :func:`groundtrace.rewards.pretence.groups_of` divides them
-    into groups of neighbours. An execution looked at a group if its output depends on the group's objects, or marks
-    them. ``found`` holds one execution for each turn, with its output and its checks; None for a turn without code.
+    into groups of neighbours. An execution looked at a group if its output depends on the group's objects, or if it
+    draws a mark on one of them. ``found`` holds one execution for each turn, with its output and its checks; None for a
+    turn without code.
     """
     executed = [call.execution for call in found if call is not None and call.execution.succeeded]
     seen = frozenset[int]().union(*(each.looked_at for each in executed))
@@ -182,9 +183,10 @@ def _answer_of(turns: Sequence[Turn]) -> str:
 def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> list[list[str]]:
     """Return changed copies of the codes of a trajectory: one list of codes for each further run of the trajectory.
 
-    In the first list, each constant that is the answer is replaced by the next number, for example 5 by 6. If the codes
-    have no such constant, the result is empty. If ``computes`` is True, two more lists follow, in which all other
-    numbers except 0 and 1 are changed (:mod:`groundtrace.rewards.hardcoded`).
+    A trajectory is a response in several turns with code. In the first list, each constant that is the answer is
+    replaced by the next number, for example 5 by 6. If the codes have no such constant, the result is empty. If
+    ``computes`` is True, two more lists follow, in which all other numbers except 0 and 1 are changed
+    (:mod:`groundtrace.rewards.hardcoded`).
     """
     changed = [with_next_number(code, answer) for code in codes]
     if changed == list(codes):
@@ -233,7 +235,7 @@ def _without_hardcoded(
 
 
 def _outputs(runs: Sequence[Sequence[Observation]]) -> list[list[Output]]:
-    """Return, for each call, its outputs in all runs."""
+    """Return, for each call (execution of a turn's code), its outputs in all runs."""
     return [[_output(each) for each in calls] for calls in zip(*runs, strict=True)]
 
 

@@ -116,7 +116,9 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
 
 
 def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the response has more than ``MAX_RESPONSE_CHARS`` characters, else None."""
+    """Return a description of the fault if the text of the response has more than ``MAX_RESPONSE_CHARS`` characters,
+    else None. The other arguments are not used.
+    """
     if len(text) <= MAX_RESPONSE_CHARS:
         return None
     return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
@@ -181,7 +183,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if coordinates, such as "(120, 45)", are outside of tags, else None.
+    """Return a description of the fault if coordinates, such as "(120, 45)", are outside of tags; else None.
 
     Questions about coordinates are not checked.
     """
@@ -244,7 +246,8 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Return a fault if the text contains coordinates in an unusual form, such as "at 120, 45", else None.
+    """Return a description of the fault if the text contains coordinates in an unusual form, such as "at 120, 45"; else
+    None.
 
     Examples of other unusual forms are "(120; 45)" and numbers in words. The usual form "(120, 45)" is found by
     :func:`_places`. If the response may have points or boxes, their tags are not checked. Questions about coordinates

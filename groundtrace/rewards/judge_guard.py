@@ -1,4 +1,4 @@
-"""Prepares texts for a judge, and combines the judge's verdicts on the two orders of a pair of texts."""
+"""Prepares texts for a judge (a grading model). If the judge gets two texts in both orders, combines both verdicts."""
 
 from groundtrace.schemas.records import Question, Verdict
 

@@ -50,7 +50,8 @@ _EXACT = Sampling(max_tokens=16384)
 
 @dataclass(frozen=True)
 class ServedRoles:
-    """Holds the model roles that have endpoints in a run, and facts about these roles for the scorers.
+    """Holds the model roles that have endpoints in a run, and facts about these roles for the scorers (checks of
+    responses).
 
     Attributes:
         roles: the roles that have endpoints, such as ``judge`` and ``detector``.
@@ -88,7 +89,8 @@ class ServedRoles:
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> ServedRoles:
-    """Return which model roles (such as detector or judge) have endpoints in a run, with facts that the scorers need.
+    """Return which model roles (such as detector or judge) have endpoints in a run, with facts that the scorers (checks
+    of responses) need.
 
     Args:
         models: the settings of the run's models, with the endpoint of each role.
@@ -126,7 +128,8 @@ class Instances:
 class ObjectMasks:
     """Finds the masks of the objects that labels name in the images of one question, and remembers them.
 
-    ``caller`` is the object with which the models are called. ``served`` holds the roles that have endpoints.
+    ``caller`` is the object with which the models are called. ``served`` holds the model roles (such as detector) that
+    have endpoints.
     """
 
     question: Question
@@ -137,8 +140,9 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Return all objects that a label names in an image, or in a frame of a video clip.
 
-        The result has no masks if the label does not name an object, or if no model finds an object of the label. If
-        a model does not know the label, or refuses it (:func:`is_of_label`), this counts as finding no object.
+        ``media_index`` is the index of the image or clip among the question's media. The result has no masks if the
+        label does not name an object, or if no model finds an object of the label. If a model does not know the label,
+        or refuses it (:func:`is_of_label`), this counts as finding no object.
 
         Raises CallError if a call fails for another reason, and BadReply if a reply cannot be parsed. Errors are not
         cached.

@@ -3,8 +3,8 @@
 CodeDance Eq. 1 considers only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
 call. Deviation: here such a call is a pretence, and does not count as a success. A call is a pretence if its output
 does not depend on the objects that the question is about. In this package, a call *looked at* an object if its output
-depends on the object, or marks it. The reward grows with the share of the question's objects that the calls looked at.
-So a crop of a fixed third of the image earns less than a crop of these objects.
+depends on the object, or if it draws a mark on the object. The reward grows with the share of the question's objects
+that the calls looked at. So a crop of a fixed third of the image earns less than a crop of these objects.
 
 The environment executes the code several times, and this module compares the outputs. The runs are:
 

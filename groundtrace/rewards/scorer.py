@@ -85,7 +85,7 @@ class Scorer:
 
 
 def _is_value(value: object) -> bool:
-    """Return whether a verdict can have this value: None, or a finite number of at most 1.
+    """Return whether a verdict (the result of a scorer) can have this value: None, or a finite number of at most 1.
 
     The number is negative if a response has only wrong points.
     """
@@ -98,7 +98,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raise ConfigError if a scorer (a check of responses) requires a model role that has no endpoint.
+    """Raise ConfigError if a scorer (a check of responses) requires a model role (such as judge) that has no endpoint.
 
     Such a scorer would fail on every response, so the error is raised before the first response is scored.
 

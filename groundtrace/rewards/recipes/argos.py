@@ -1,4 +1,4 @@
-"""Computes the reward of Argos (§3.1, Eq. 1–9).
+"""Computes the reward of the paper Argos (§3.1, Eq. 1–9).
 
 The same scorers check the traces (a teacher's responses) when training data is made, and the policy's responses in
 training (:mod:`groundtrace.rewards.verifier`).
@@ -24,7 +24,11 @@ from groundtrace.schemas.records import Question
 
 @settings
 class ArgosSettings(GateSettings):
-    """Holds the settings of the reward of Argos: the weights and the gate of Eq. 9, and the scorers' arguments."""
+    """Holds the settings of the reward of Argos: the weights and the gate of Eq. 9, and the scorers' arguments.
+
+    The gate is τ: if the value of the outcome (the final answer) is below τ, the reward is the outcome alone. A scorer
+    is a check of one property of a response.
+    """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
 
@@ -36,7 +40,7 @@ class ArgosSettings(GateSettings):
 
 @dataclass(frozen=True)
 class Argos(Recipe):
-    """Computes the reward of Argos Eq. 9, a weighted mean of outcome, grounding and reasoning.
+    """Computes the reward of the paper Argos (Eq. 9), a weighted mean of outcome, grounding and reasoning.
 
     The outcome scores the final answer, and grounding scores the points. For a wrong answer, the reward is the outcome
     alone, and the other scorers do not run. Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right
@@ -65,8 +69,8 @@ class Argos(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question by Argos Eq. 9, and return their rewards in the same order.
 
-        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` is not used.
-        Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers (checks of a response) need.
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
@@ -97,8 +101,9 @@ class Argos(Recipe):
 
     @property
     def shown(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Return the names of the verdicts whose mean values are logged: those of the gates and of all scorers that may
-        run and have a weight, with the outcome and the points first.
+        """Return the names of the verdicts whose mean values are logged: those of the gates and of all scorers (checks)
+        that may run and have a weight. The verdicts on the outcome and on the points come first. A gate is a scorer
+        whose value 0 makes the whole reward 0.
         """
         weighted = [each.name for each in self.runs if each.is_gate or self.settings.weights.get(each.name)]
         return tuple(dict.fromkeys((outcome.NAME, spatial.NAME, *weighted)))
@@ -110,8 +115,8 @@ class Argos(Recipe):
     def check_served(self, roles: Collection[str]) -> None:
         """Raise ConfigError if points are to be checked, but no role that can find objects has an endpoint.
 
-        Points are checked if the settings do not skip the scorer ``spatial``. ``roles`` are the roles that have an
-        endpoint. Objects are found by a detector, or by a pointer with a segmenter.
+        Points are checked if the settings do not skip the scorer ``spatial``. ``roles`` are the roles (jobs of a model,
+        such as detector) that have an endpoint. Objects are found by a detector, or by a pointer with a segmenter.
         """
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
@@ -121,7 +126,7 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """Return the recipe's settings, with more names in ``skip``, the list of the scorers that do not run.
+        """Return the recipe's settings, with more names in ``skip``, the list of the scorers (checks) that do not run.
 
         ``case`` is the response with its question. ``counting`` is always added, since the pointing score already
         includes missed targets. A scorer that needs a role (a model's job, such as judge) without an endpoint is added,

@@ -28,7 +28,7 @@ class HasVerdicts:
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """Return the value of the verdict of the scorer ``name``, such as "outcome".
+        """Return the value of the verdict (result) of the scorer (check) ``name``, such as "outcome".
 
         The result is None if the verdict has no value, or if there is no such verdict.
         """
@@ -154,8 +154,8 @@ class Recipe(Protocol):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        ``cases`` holds the responses with the data that scorers need. ``memory`` holds what the recipe learnt in
-        earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses with the data that scorers (checks of a response) need. ``memory`` holds what the
+        recipe learnt in earlier steps. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         ...
 
@@ -184,8 +184,8 @@ class Recipe(Protocol):
 
         The policy writes its response in the right form, but without points and boxes, and judges are assumed to accept
         everything. From these shares, :mod:`groundtrace.rewards.blindness` computes the reward of a policy that never
-        looks. By default the shares are unknown, and no such reward is shown or recorded. The recipes of this package
-        count a wrong answer as 0, even if its form earns a part of the reward.
+        looks at the images. By default the shares are unknown, and no such reward is shown or recorded. The recipes of
+        this package count a wrong answer as 0, even if its form earns a part of the reward.
 
         Args:
             question: the question.
@@ -200,14 +200,15 @@ class Recipe(Protocol):
     def runs(self) -> Sequence[Scorer]:
         """Return all scorers (checks) that the recipe may run; which of them run depends on the response.
 
-        Before the first response is scored, the trainer checks the endpoints of these scorers' roles
+        A role is the job of a model that a scorer calls, such as judge. Before the first response is scored, the
+        trainer checks the endpoints of these scorers' roles
         (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`). Roles without an endpoint are not checked
         there: the attribute ``roles`` and :meth:`check_served` determine which roles must have an endpoint.
         """
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raise ConfigError if the recipe needs a model role that has no endpoint.
+        """Raise ConfigError if the recipe needs a model role (such as judge) that has no endpoint.
 
         ``roles`` are the roles that have an endpoint.
         """
@@ -249,7 +250,7 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """Run one scorer on a response, and return its verdict.
+    """Run one scorer (a check) on a response, and return its verdict (result).
 
     ``case`` holds the response, its question and the data that the scorer needs. If the scorer is not applicable or
     cannot run, the verdict has no value, and holds the reason. Raises BudgetUsedUp if the run's budget for model calls

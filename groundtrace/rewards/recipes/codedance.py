@@ -1,4 +1,4 @@
-"""Computes the reward of CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
+"""Computes the reward of the paper CodeDance (§3.1) from the answer, the form and the executed code (Eq. 1, 2, 5).
 
 The reward of a response is w_a · outcome − w_f · [bad form] + the tool reward. Here, [bad form] is 1 if the form of the
 response has a fault, else 0. The tool reward is the reward for executing code; it depends on the share of right answers
@@ -34,7 +34,7 @@ from groundtrace.schemas.records import Question, Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """Computes the reward of CodeDance for trajectories, which are responses in several turns with code.
+    """Computes the reward of the paper CodeDance for trajectories, which are responses in several turns with code.
 
     Eq. 1 and 5 give the reward of a trajectory. Eq. 2 gives the advantage of its turns. A response has no reward in
     three cases: it is not a trajectory, its answer could not be graded, or one of its checks has failed.
@@ -65,8 +65,8 @@ class CodeDance(Recipe):
 
         A trajectory is a response in several turns with code.
 
-        ``cases`` holds the trajectories, each with its question and the data that scorers need. ``memory`` is not used.
-        Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the trajectories, each with its question and the data that scorers (checks of a response) need.
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))

@@ -1,4 +1,5 @@
-"""Computes the rewards of iVGR's two streams (§3.2, §3.3), which are two ways to answer the same question.
+"""Computes the rewards of the two streams of the paper iVGR (§3.2, §3.3), which are two ways to answer the same
+question.
 
 In the grounded stream, the reasoning has boxes. In the textual stream, it has only words. Grounded responses are
 rewarded for their boxes. The best valid grounded reasoning of a question is kept as its reference (Eq. 4). A textual
@@ -78,7 +79,7 @@ class IvgrSettings:
 
 @dataclass(frozen=True)
 class Ivgr(Recipe):
-    """Computes the rewards of iVGR, which are in [0, 3] with the default weights.
+    """Computes the rewards of the paper iVGR, which are in [0, 3] with the default weights.
 
     Eq. 1 and 2 give the reward of grounded responses, which have boxes. Eq. 3 gives the reward of textual responses,
     which have only words. A response has no reward if it is unknown whether it is grounded or textual (its stream).
@@ -121,9 +122,9 @@ class Ivgr(Recipe):
 
         The streams are two ways to answer: with boxes, or only in words.
 
-        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` holds the
-        references of earlier steps, which are good responses with boxes. Raises BudgetUsedUp if the run's budget for
-        model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers (checks of a response) need.
+        ``memory`` holds the references of earlier steps, which are good responses with boxes. Raises BudgetUsedUp if
+        the run's budget for model calls is used up.
         """
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
@@ -172,7 +173,7 @@ class Ivgr(Recipe):
         return Earned(stream(verdicts, self.settings.weights), verdicts)
 
     async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        """Return the verdicts on the boxes of all responses to one question (Eq. 2)."""
+        """Return the verdicts (results of scoring) on the boxes of all responses to one question (Eq. 2)."""
         if self.settings.labels:
             return await boxes_named.score_named_group(cases, self.settings.boxes)
         gold = cases[0].question.gold_boxes or () if cases else ()

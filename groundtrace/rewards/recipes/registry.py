@@ -34,7 +34,8 @@ def complete_options(name: str, options: Mapping[str, object], where: str = "opt
     """Return all settings of a reward recipe as plain values, such as numbers and dicts: those in ``options``, and the
     defaults of those that ``options`` does not name. Settings without a value (None) are left out.
 
-    The arguments and errors are those of :func:`make_recipe`.
+    ``name`` is the name of the recipe, and ``where`` is the config key of ``options``, for error messages. Raises
+    ConfigError in the same cases as :func:`make_recipe`.
     """
     made = make_recipe(name, options, where).settings
     return TypeAdapter(type(made)).dump_python(made, mode="json", exclude_none=True)

@@ -1,4 +1,4 @@
-"""Computes the reward of RuCL (§3.3, Eq. 4–9) from the final answer and from rubrics.
+"""Computes the reward of the paper RuCL (§3.3, Eq. 4–9) from the final answer and from rubrics.
 
 A rubric is one criterion of grading, and is easy or hard. The hard rubrics are added to the reward only after the
 responses satisfy the easy ones.
@@ -29,7 +29,7 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class Rucl(Recipe):
-    """Computes the reward of RuCL (Eq. 4–9) from the outcome and the rubrics, weighted by the curriculum.
+    """Computes the reward of the paper RuCL (Eq. 4–9) from the outcome (the final answer) and the rubrics.
 
     A rubric is one criterion of grading, and is easy or hard. The curriculum adds the hard rubrics to the reward after
     the easy ones.
@@ -76,10 +76,10 @@ class Rucl(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        ``cases`` holds the responses, each with its question and the data that scorers need. The rewards use the
-        current λ_t, the weight of the hard rubrics, which depends on ``memory`` (the state of the curriculum). A rubric
-        is one criterion of grading, and is easy or hard. Raises BudgetUsedUp if the run's budget for model calls is
-        used up.
+        ``cases`` holds the responses, each with its question and the data that scorers (checks of a response) need. The
+        rewards use the current λ_t, the weight of the hard rubrics, which depends on ``memory`` (the state of the
+        curriculum). A rubric is one criterion of grading, and is easy or hard. Raises BudgetUsedUp if the run's budget
+        for model calls is used up.
         """
         weight = hard_weight(memory.curriculum, self.settings)
         found = await asyncio.gather(*(verdicts_of(self.runs, self._judged(case)) for case in cases))

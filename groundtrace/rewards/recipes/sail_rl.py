@@ -1,4 +1,4 @@
-"""Computes the reward of SAIL-RL (§3, Eq. 1).
+"""Computes the reward of the paper SAIL-RL (§3, Eq. 1).
 
 The reward depends on the decision to think or to answer directly, on the quality of the thinking, and on the answer.
 """
@@ -38,7 +38,7 @@ class SailRlSettings:
 
 @dataclass(frozen=True)
 class SailRl(Recipe):
-    """Computes the reward of SAIL-RL from the verdicts on outcome, judging, format and thinking.
+    """Computes the reward of the paper SAIL-RL from the verdicts on outcome, judging, format and thinking.
 
     The verdict on judging is about the decision to think or to answer directly. The verdicts on judging and thinking
     need calls to a judge. With the setting ``form`` = ``cascading`` (Eq. 1), one term of the reward is the product of
@@ -98,8 +98,8 @@ class SailRl(Recipe):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question, and return their rewards in the same order.
 
-        ``cases`` holds the responses, each with its question and the data that scorers need. ``memory`` is not used.
-        Raises BudgetUsedUp if the run's budget for model calls is used up.
+        ``cases`` holds the responses, each with its question and the data that scorers (checks of a response) need.
+        ``memory`` is not used. Raises BudgetUsedUp if the run's budget for model calls is used up.
         """
         return list(await asyncio.gather(*map(self._one, cases)))
 
@@ -139,12 +139,18 @@ class SailRl(Recipe):
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """Return the verdicts that are factors of the product in Eq. 1: all verdicts except that on the format."""
+    """Return the verdicts (results of scorers) that are factors of the product in Eq. 1: all except the one on the
+    format.
+    """
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
 
 
 def _thinks_after_all(case: Case, decision: Verdict) -> bool:
-    """Return whether a response rightly decides not to think, but its think section is not empty."""
+    """Return whether a response rightly decides to answer a simple question directly, but its think section is not
+    empty.
+
+    ``case`` holds the response, and ``decision`` is the verdict on its decision.
+    """
     return (
         decision.name == judging.NAME
         and decision.value == 1

@@ -73,8 +73,8 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     """Return a note for the user on the rows that are left out for lack of a judge; None if no row is left out.
 
     If the config has no judge that grades free text, the trainer leaves out the rows whose gold answer is free text.
-    For such a row, it could score only answers that equal the gold answer. Raises ConfigError if the trainer would
-    leave out all rows.
+    For such a row, the trainer could score only answers that equal the gold answer. Raises ConfigError if the trainer
+    would leave out all rows.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -122,7 +122,7 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_detected(shards: Shards) -> str | None:
-    """Return a note for the user on the training rows whose gold boxes a detector made; None without such rows."""
+    """Return a note for the user on the training rows whose gold boxes a detector made; None if there are none."""
     found = shards.count_detected()
     return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
@@ -164,9 +164,9 @@ def blind_reward(shards: Shards, recipe: Recipe, only: Collection[str] = ()) -> 
     The blind policy does not use the images: it gives the same answer to all questions of one kind, such as "yes" to
     all yes/no questions (:mod:`groundtrace.rewards.blindness`). No responses are sampled: the reward is computed from
     the gold answers. Rows are left out if only a judge can grade them, or if their answer is boxes. The reward is None
-    if no rows remain, or if the recipe does not declare what it pays for an answer without looking. If a trained policy
-    has a higher reward than the blind policy, the trained policy uses the images. If its reward is equal or lower, it
-    may or may not use them.
+    if no rows remain, or if the recipe does not define the reward for an answer without looking at the images. If a
+    trained policy has a higher reward than the blind policy, the trained policy uses the images. If its reward is equal
+    or lower, it may or may not use them.
 
     ``shards`` holds the training rows, and ``recipe`` computes the reward. ``only`` holds the streams in which the rows
     are asked (with boxes, or only in words); if it is empty, each row is asked in all of its streams.

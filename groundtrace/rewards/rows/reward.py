@@ -46,7 +46,7 @@ WHERE = "reward."
 
 
 class JudgesDown(RuntimeError):
-    """Raised if endpoints that the reward needs, such as a judge's, did not answer before the timeout."""
+    """Raised if model servers that the reward needs, such as that of a judge, did not answer before the timeout."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ class Reward:
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
     def check_endpoints(self) -> None:
-        """Check that the models that the recipe uses can answer: the endpoint of each role gets one cheap request.
+        """Check that the models that the recipe (code that computes rewards) uses can answer: the endpoint of each role
+        gets one cheap request.
 
         Raises :class:`groundtrace.inference.preflight.NotServed` if an endpoint cannot be used for its role. The
         message is one line with the role and a remedy.
@@ -174,7 +175,8 @@ class Reward:
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 
     async def health(self) -> tuple[Health, ...]:
-        """Check each endpoint that the recipe uses, and return the results; a result names the fault, if there is one.
+        """Check each endpoint (model server) that the reward recipe uses, and return the results. A result names the
+        fault, if there is one.
 
         This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -240,9 +242,9 @@ class Reward:
     async def scored(self, part: Part) -> list[list[Scored]]:
         """Return the scores of the responses to one question, with a list for each prompt of ``part``.
 
-        ``part`` holds the prompts of the question, each with the responses to it. If endpoints do not answer, the
-        scoring is tried again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised. This coroutine
-        must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        ``part`` holds the prompts of the question, each with the responses to it. If endpoints (model servers) do not
+        answer, the scoring is tried again for ``wait_s`` seconds (a setting). After this time, JudgesDown is raised.
+        This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         while True:
@@ -261,8 +263,8 @@ class Reward:
         """Try once to score the responses of each part.
 
         A part is the prompts of one question whose responses are scored together. The result has one entry for each
-        part: the scores of its responses, with a list for each prompt; or JudgesDown if endpoints did not answer. This
-        coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        part: the scores of its responses, with a list for each prompt; or JudgesDown if endpoints (model servers) did
+        not answer. This coroutine must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         models = runtime().models(self._models)
         return list(await gather(*(self._attempt(part, Session(models)) for part in parts)))

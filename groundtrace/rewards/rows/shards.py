@@ -267,7 +267,8 @@ class Shards:
 
 
 def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
-    """Return the rows of all files: in memory if files and rows are small, else memory-mapped.
+    """Return the rows of all files: in memory if files and rows are small, else memory-mapped from the folder
+    ``cache``.
 
     Rows can be much larger than their files, for example because many rows share an image.
 
@@ -349,7 +350,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the streams of a row with their prompts.
+    """Return the streams of a row as pairs (name, prompt). ``fields`` holds the columns of the row.
 
     A stream is a way to answer: with boxes, or only in words. Raises TypeError if a stream is unknown or has no prompt.
     """

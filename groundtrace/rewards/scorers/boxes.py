@@ -125,7 +125,7 @@ def match_group(
 def score_group(
     responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
-    """Return one verdict on the boxes of each response to a question, in order.
+    """Return one verdict (result of scoring) on the boxes of each response to a question, in order.
 
     The value of a verdict is from 0 to 1; it is None if ``gold`` is empty. It is 0 for a response without boxes or with
     too many boxes (:func:`max_boxes`). The module's docstring describes more special cases.
@@ -154,7 +154,7 @@ def score_group(
 
 
 def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
-    """Return the verdict on how well the boxes of one response match the gold boxes.
+    """Return the verdict (result of scoring) on how well the boxes of one response match the gold boxes.
 
     ``predicted`` holds the boxes of the response, and ``gold`` the gold boxes. ``form`` is the way to combine recall
     and precision, a name in :data:`FORMS`. The value is from 0 to 1; it is None if ``gold`` is empty.

@@ -68,7 +68,8 @@ def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Ask the judge whether both labels can name the same object, and return the answer or an error message.
+    """Ask the judge whether the two labels in ``pair`` can name the same object, and return the answer or an error
+    message.
 
     The result is False if there is no judge, or if the judge refuses a label or does not know it. The result is an
     error message if the call fails for another reason, or if the judge's reply cannot be parsed.

@@ -1,4 +1,5 @@
-"""Scores the consistency of iVGR (§3.3): whether a reasoning in words has the content of a good reasoning with boxes.
+"""Scores the consistency of the paper iVGR (§3.3): whether a reasoning in words has the content of a good reasoning
+with boxes.
 
 A judge compares two texts, the candidate and the reference, without seeing the image. It rates the candidate with one
 of four levels. The candidate is the textual reasoning, which is only in words. The reference is the best grounded

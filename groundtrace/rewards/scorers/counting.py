@@ -129,7 +129,8 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """Return one :class:`Pairing` for each medium of the question, and one more for points on other media.
+    """Return one :class:`Pairing` for each medium (image or clip) of the question, and one more for points on other
+    media.
 
     A pairing has counts that describe how the points on a medium match the instances (detected objects) in it. The
     instances are searched for by ``labels``. ``counted`` are the response's points on counted objects. The last pairing

@@ -1,4 +1,5 @@
-"""Computes SAIL-RL's judging score (§3.2, §3.3): whether the response rightly decides to think or answer directly.
+"""Computes the judging score of the paper SAIL-RL (§3.2, §3.3): whether the response rightly decides to think or answer
+directly.
 
 The response states its decision in the ``<judge>`` section. In the paper, one call of a model labels the question as
 simple or complex, and compares the decision with this label (App. C). Deviation: here the question already has its
