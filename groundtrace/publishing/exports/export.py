@@ -124,6 +124,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 def _own_columns(run: Path, side: str) -> list[str]:
     """Return the names of the columns that the user added to the training set ``side`` (sft or rl). Such columns come
     from the user's own stages (pipeline steps), or from the setting ``[input] keep``, which keeps columns of the input.
+    A column that a stage added for another purpose than training is left out.
     """
     added = added_columns(columns_of(run, side))
     return [column.name for column in added if column.for_training and column.name not in EARLIER]

@@ -225,9 +225,9 @@ class ViewedRows:
     def counts(self, filters: Filters) -> dict[str, list[tuple[str, int]] | Bins]:
         """Return for each column how many of the rows that pass the filters are in each of its categories or bins.
 
-        The keys are the names of the columns. A column of categories has (category, number of rows) pairs, and a column
-        of numbers has a histogram. The counts of a column ignore the filter on this column, so the user sees how many
-        rows its other categories have.
+        The keys are the names of the columns. A column of categories has (category, number of rows) pairs, with the
+        :data:`MAX_CLASSES` most frequent categories. A column of numbers has a histogram. The counts of a column ignore
+        the filter on this column, so the user sees how many rows its other categories have.
         """
         with self._found(filters) as (cursor, _, _):
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
