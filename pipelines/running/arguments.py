@@ -14,7 +14,8 @@ def check_arguments(name: str, declared: Callable[..., object], given: Mapping[s
     """Raise UserError if an argument does not have the type of its annotation.
 
     ``name`` is the name of the called function, for the message. ``declared`` is the function or the dataclass with the
-    annotations. ``given`` holds the values of the arguments by name. Arguments that it lacks are not checked.
+    annotations. ``given`` holds the values of the arguments by name. Arguments that are not in ``given`` are not
+    checked.
     """
     for argument, value in given.items():
         try:

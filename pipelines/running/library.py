@@ -34,7 +34,7 @@ class PreviewedRun(OpenedRun):
     forecast: str
 
     def __str__(self) -> str:
-        """Return the text that ``beam preview`` prints: that of the run, and the forecast."""
+        """Return the text that ``beam preview`` prints: a text on the finished run, and the forecast."""
         return f"{super().__str__()}\n{self.forecast}"
 
 

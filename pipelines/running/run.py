@@ -38,10 +38,10 @@ def execute(plan: Plan) -> RunSummary:
 
     ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. Raises the errors of
     ``check_plan``, e.g. for a run folder of another input, and
-    :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record once. After
-    an error, the outputs of an earlier run stay. If a run has begun and does not finish, it writes the page
-    RUN/failed.html. The run's error then has a note with the run's cost and the path of this page
-    (:class:`groundtrace.pipelines.running.endings.RunNote`).
+    :class:`groundtrace.pipelines.running.endings.ConservationError` if the outputs do not hold every record exactly
+    once. After an error, the outputs of an earlier run stay. If a run has begun and does not finish, the page
+    ``failed.html`` is written into its run folder. The run's error then has a note with the run's cost and the path of
+    this page (:class:`groundtrace.pipelines.running.endings.RunNote`).
     """
     if is_dry_run(plan.options):
         raise OptionError("--dry_run is an option of `beam run` only: remove it")

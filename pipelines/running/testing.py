@@ -1,4 +1,5 @@
-"""Provides three functions for tests of a user's own stage: make a draft, run a stage on drafts, and name models.
+"""Provides three functions for tests of a user's own stage: make a draft (a question with its data), run a stage on
+drafts, and choose the models that a stage calls.
 
 The tests need no run: ``make_draft`` reads one record, and ``run_stage`` returns what the stage kept and rejected.
 """
@@ -63,7 +64,7 @@ def make_models(
     ``roots`` holds the data folder and the run folder. The models see images from both, and the replies are cached in
     the run folder, which must be on the local disk. ``endpoints`` are the endpoints (model servers) by name, and
     ``roles`` maps each role, such as "teacher", to the name of its endpoint. By default, the embedded engine has all
-    roles; it needs no server.
+    roles. It is bundled code without a neural network, and needs no server.
     """
     by_name = tuple(sorted((endpoints or embedded_endpoints()).items()))
     by_role = tuple(sorted((roles or embedded_roles()).items()))

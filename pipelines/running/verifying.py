@@ -185,7 +185,11 @@ def verify(
 
 
 def _decided(trace: Trace, chosen: VerifySettings, scorers: Sequence[Scorer]) -> VerifiedTrace:
-    """Return the scored trace with the decision whether the stage ``verify`` of a run would keep it."""
+    """Return a trace (response) together with the decision whether the stage ``verify`` of a run would keep it.
+
+    ``trace`` has its verdicts and its score. ``chosen`` are the settings of the stage. ``scorers`` are the pieces of
+    code that could run, each of which checks one property of a response.
+    """
     held: dict[str, Any] = {each.name: getattr(trace, each.name) for each in fields(Trace)}
     floors, has_verdict = chosen.floors_of(scorers), {verdict.name for verdict in trace.verdicts}
     held["not_run"] = tuple(scorer.name for scorer in scorers if scorer.name not in has_verdict)
@@ -213,8 +217,9 @@ def _configured(
 
 
 def _context(columns: Mapping[Column[Any], Any]) -> Context:
-    """Return the context that scorers read, with these values in added columns. Raises UserError for a value that its
-    column cannot hold.
+    """Return the context: an object from which scorers (code that checks a response) read further data.
+
+    It holds the values in ``columns``, by column. Raises UserError for a value that its column cannot hold.
     """
     context = Context()
     for column, value in columns.items():

@@ -69,7 +69,11 @@ def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
 
 
 def _from_installed(folder: Path, extras: Collection[str]) -> Path:
-    """Write a wheel with the files of the installed Groundtrace, and return the wheel's path."""
+    """Write a wheel with the files of the installed Groundtrace, and return the wheel's path.
+
+    ``folder`` is an existing folder for the wheel. ``extras`` are the names of extras (groups of optional packages)
+    whose packages the wheel also requires.
+    """
     installed = importlib.metadata.distribution(NAME)
     files = {
         str(file): Path(str(file.locate())).read_bytes()

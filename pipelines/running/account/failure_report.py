@@ -28,7 +28,8 @@ class PartialRun:
 
 @contextlib.contextmanager
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
-    """Write the page RUN/failed.html if the body of the ``with`` statement raises an error, and raise the error again.
+    """Write the page ``failed.html`` into the run folder if the body of the ``with`` statement raises an error, and
+    raise the error again.
 
     The error gets a note with the run's cost and the path of the page. Yields a :class:`PartialRun`, whose field
     ``summary`` is None. As soon as the summary of the run is known, the body stores it in this field, so that the page

@@ -79,9 +79,10 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
 
 
 def _named_floors(settings: Any) -> Collection[str]:
-    """Return the names of the scorers whose minimums in ``verify.floors`` of a config differ from the defaults.
+    """Return the names of the scorers whose minimums in the config's ``verify.floors`` differ from the defaults.
 
-    The result is empty if the config has no such key.
+    A scorer is code that checks one property of a response. A response with a lower value than the minimum is rejected.
+    ``settings`` is the config. The result is empty if the config has no ``verify.floors``.
     """
     floors = getattr(getattr(settings, "verify", None), "floors", {})
     if not isinstance(floors, Mapping):  # of a user's recipe

@@ -2,9 +2,9 @@
 
 Runs that failed, were stopped or were killed are included.
 
-RUN is the run folder. While a run lasts, RUN/ledger/<run>/ holds the notes of its processes: files with one line for
-each request and its cost (:mod:`groundtrace.inference.flow.notes`). After the run has ended, RUN/ledger/<run>.json
-holds the sum.
+RUN is the run folder, and <run> is a unique name that each run gets when it starts. While a run lasts,
+RUN/ledger/<run>/ holds the notes of its processes: files with one line for each request and its cost
+(:mod:`groundtrace.inference.flow.notes`). After the run has ended, RUN/ledger/<run>.json holds the sum of these costs.
 
 The notes of a run that failed, was stopped or was killed stay until the next run. The reason is that workers of the
 old run may still add the costs of requests to these notes.
@@ -52,7 +52,10 @@ class _Sum:
 
 
 def _read_sum(path: Path) -> _Sum:
-    """Return the cost of a run from its file. Raises ValueError or TypeError if the file is not valid."""
+    """Return the cost of a run, read from the JSON file ``path``.
+
+    Raises ValueError or TypeError if the file is not valid.
+    """
     return checked_value(_Sum, asdict(_Sum(**read_json(path))))
 
 
@@ -150,7 +153,10 @@ class Spending:
 
 
 def _is_notes(path: Path) -> bool:
-    """Return whether ``path`` is a folder of notes that a run has made, and not a link to a folder."""
+    """Return whether ``path`` is a folder into which a run wrote its notes, and not a link to a folder.
+
+    Notes are files with the cost of each request of the run.
+    """
     return _RUN.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink()
 
 

@@ -59,7 +59,7 @@ class Wave:
 
     @property
     def questions(self) -> int:
-        """Return the number of questions that were available to this wave (a pass over the input)."""
+        """Return the number of questions among which this wave (a pass over the input) could choose."""
         return self.figures.entered(DRAW.name)
 
     @property
@@ -215,7 +215,11 @@ def truncated_replies(
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
-    """Return the name of a stage's config section and its ``max_tokens``; "" and None if the stage has no section."""
+    """Return the name of the config section of a stage (pipeline step), and the section's value of ``max_tokens``.
+
+    ``stage`` is the name of the stage. The result is "" and None if the stage has no section. The second item is also
+    None if the section lacks ``max_tokens``.
+    """
     described = plan.stages.stage(stage)
     kind: type | None = None if described is None else described.settings
     for each in fields(plan.settings):

@@ -146,7 +146,10 @@ def _status(error: Any) -> tuple[grpc.StatusCode, str]:
 
 
 def _cancel(result: PipelineResult) -> str:
-    """Cancel the job, and return a text that states whether it was cancelled."""
+    """Cancel a Beam job, and return a text that states whether it was cancelled.
+
+    ``result`` is the object that Beam returned when the job was started.
+    """
     job = _job_of(result)
     say(f"beam: cancelling {job}", file=sys.stderr)
     try:
@@ -163,7 +166,10 @@ def _job_of(result: Any) -> str:
 
 
 def _where(result: Any, options: PipelineOptions) -> str:
-    """Return a line with the address of Dataflow's page on the job; "" for other runners."""
+    """Return a line with the address of the web page of a Dataflow job; "" if another runner executes the job.
+
+    ``result`` is the object that Beam returned when the job was started. ``options`` are the job's options.
+    """
     google = options.view_as(GoogleCloudOptions)
     if not callable(getattr(result, "job_id", None)):
         return ""

@@ -63,7 +63,8 @@ class Job:
 
         A file of rows belongs to a set: ``sft``, ``rl`` or ``rejected``. The final outcome of a record is its row in a
         set. The table of a file has one line for each row of the file. The line holds the record's id, the stages
-        (steps of the pipeline) that the record passed, its model calls, and the labels that two judges gave its trace.
+        (steps of the pipeline) that the record passed, its model calls, and the labels that two judges gave its trace
+        (response of the teacher).
         """
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 

@@ -54,7 +54,7 @@ def write_ends(
             records.
         shared: The data that all rows share, such as the recipe's name.
         job: The path or URL of the folder.
-        roots: The folders of the media, and the settings of an object store.
+        roots: The folders of the images and clips, and the settings of an object store.
         write: The settings of the files of rows.
     """
     ends, folder = wired.ends, place(job, roots.storage)

@@ -144,8 +144,8 @@ def _redraw(stop: threading.Event, view: RunView) -> None:
 def _print_lines(stop: threading.Event, view: RunView) -> None:
     """Print the progress every few seconds if it has changed, until the event ``stop`` is set.
 
-    The servers for which the run waits are printed, too. The function prints at once in three cases: the run begins to
-    wait for servers, it no longer waits for any server, or ``stop`` is set.
+    The servers for which the run waits are printed, too. In three cases, the function prints without this delay: the
+    run begins to wait for servers, it no longer waits for any server, or ``stop`` is set.
     """
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:

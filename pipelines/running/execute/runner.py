@@ -56,7 +56,10 @@ def _worker_imports() -> str:
 
 
 def _worker_code(recipe_file: Path | None) -> str:
-    """Return the Python code that a worker process on this machine runs."""
+    """Return the Python code that a worker process on this machine runs.
+
+    ``recipe_file`` is the Python file of the recipe (the pipeline), which the code imports; None for no recipe.
+    """
     lines = ["import os, sys", f"sys.path += {searched_folders()!r}"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]

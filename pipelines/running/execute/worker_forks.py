@@ -235,8 +235,8 @@ def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: st
     """Fork a worker for each client until the signal :data:`END` arrives; then wait until all workers have ended.
 
     A client is the process that Beam starts for a worker; it connects to the listening socket with the file descriptor
-    ``socket_fd``. This process and its workers end at once if the parent of this process (with the id ``parent``) ends,
-    or if ``folder`` is removed. The other arguments are those of :class:`Template`.
+    ``socket_fd``. This process and its workers end immediately if the parent of this process (with the id ``parent``)
+    ends, or if ``folder`` is removed. The other arguments are those of :class:`Template`.
     """
     signal.signal(END, lambda *_: sys.exit())
     exec(imports, {"__name__": "template"})

@@ -99,10 +99,11 @@ def unused_columns(columns: Collection[str], first: Sequence[Row] = ()) -> list[
 
 
 def has_id_column(columns: Collection[str], first: Sequence[Row]) -> bool:
-    """Return whether a column that holds no field may hold ids: its values in the first rows are texts or whole
-    numbers, and all differ.
+    """Return whether a column of the input that is not used as a field may hold ids.
 
-    ``columns`` are the names of the input's columns, and ``first`` are its first rows.
+    A field is a part of a record, such as the question. A column may hold ids if its values in the first rows are texts
+    or whole numbers, and all differ. ``columns`` are the names of the input's columns, and ``first`` are its first
+    rows.
     """
     for column in unused_columns(columns, first):
         values = [row.get(column) for row in first]

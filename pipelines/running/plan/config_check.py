@@ -30,7 +30,11 @@ def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> 
 
 
 def _check_roles(stages: StageList, settings: Any) -> None:
-    """Refuse a config that lacks an endpoint for a role that a stage requires."""
+    """Raise ConfigError if a stage (pipeline step) requires a model role to which the config gives no endpoint.
+
+    A role is a job of a model, such as teacher or judge. An endpoint is a model server. ``stages`` are the stages of
+    the recipe, and ``settings`` is the config.
+    """
     for stage in stages:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):

@@ -123,8 +123,8 @@ def forecast_text(
         total: The number of records of the input; None if it is unknown.
         stages: The stages (steps) of the recipe.
         settings: The config.
-        beside: The counts and costs of a run beside the preview whose replies a run on the whole input finds
-            (:func:`fullest_run_beside`); None if there is none.
+        beside: The counts and costs of another run, from :func:`fullest_run_beside`. A run on the whole input can use
+            the stored replies of this run, and need not pay for them again. None if there is no such run.
 
     The forecast number of calls is proportional to the number of records, with two exceptions. Some stages read a
     sample of limited size; the calls of such a stage do not exceed the maximum of the stage. Other stages draw a sample
@@ -276,9 +276,11 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def fullest_run_beside(plan: Plan) -> RunSummary | None:
-    """Return the summary of the run with the most input records, among those whose replies a run of ``plan`` uses and
-    that have its recipe and config; None if there is no such run. Their replies are those of the first records of a run
-    of ``plan``, so they need not be requested.
+    """Return the summary of an earlier run whose stored replies a run of ``plan`` can use; None if there is none.
+
+    The earlier run has the same input, recipe and config as ``plan``. If there are several such runs, the summary of
+    the one with the most input records is returned. Its replies are those for the first records of the input, so a run
+    of ``plan`` need not request these replies.
     """
     found = []
     for neighbour in neighbours_of(plan, fresh_since(plan.folder.root))[:MAX_NEIGHBOURS]:

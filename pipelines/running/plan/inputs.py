@@ -84,9 +84,9 @@ def find_input(
 def _unread(path: Place, found: Input) -> tuple[str, ...]:
     """Return the sorted names of the files in the folder ``path`` that may hold records, but that the input lacks.
 
-    Files in folders below are not listed. The result is () if ``path`` is not a folder, or if the library ``datasets``
-    reads it, because it is then unknown which files are read. It is also () if the folder cannot be listed: the files
-    are only named in a note. ``found`` describes the input.
+    Files in subfolders are not listed. The result is () if ``path`` is not a folder, or if the library ``datasets``
+    reads it, because it is then unknown which files are read. It is also () if the folder cannot be listed. This is no
+    error, because the result is only used for a note to the user. ``found`` describes the input.
     """
     kind = found.sources[0].kind
     if kind not in _ONE_KIND:

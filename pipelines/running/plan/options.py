@@ -149,7 +149,7 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
 class _Tolerant:
     """Adds arguments to a parser, and skips arguments that the parser has already.
 
-    The reason is that Beam declares a few options twice.
+    The reason is that Beam defines a few options twice.
     """
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:

@@ -117,7 +117,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 class UnrunPipeline(beam.Pipeline):
     """Provides a Beam pipeline that is never run. Stages (steps) are added to it only to find out what they are.
 
-    Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed at once.
+    Beam makes a temporary folder for each pipeline, and removes it only after a run. Here it is removed immediately.
     ``options`` are options for Beam.
     """
 
