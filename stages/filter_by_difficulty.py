@@ -74,7 +74,9 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
 
 
 def _agreement_text(draft: Draft) -> str:
-    """Return the most frequent wrong answer of a draft's attempts, e.g. "; 4 of 4 attempts answered '1'".
+    """Return a text with the most frequent wrong answer of a question, e.g. "; 4 of 4 attempts answered '1'".
+
+    The attempts of ``draft`` are the policy model's answers to the question.
 
     If most attempts agree on an answer, the gold answer may be wrong. Answers that differ only in case and blanks are
     one answer, in the spelling of the first. Of equally frequent answers, the first one is named. The result is "" if
@@ -92,7 +94,8 @@ def _agreement_text(draft: Draft) -> str:
 def _bound_text(pass_rate: float, side: str, settings: DifficultySettings) -> str:
     """Return the bound of the band that a pass rate missed, with its setting, e.g. "above difficulty.high = 0.7".
 
-    ``side`` is the side of the band on which the pass rate is (:func:`side_of_band`).
+    The band is the range of pass rates to keep. ``side`` is ``too_easy`` if the pass rate is above the band, and
+    ``too_hard`` if it is below.
     """
     name, bound, where = ("low", settings.low, "below") if side == TOO_HARD else ("high", settings.high, "above")
     if pass_rate == bound:

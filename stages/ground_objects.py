@@ -4,7 +4,7 @@ The inputs are drafts, i.e. questions with their data. An earlier stage let the 
 object that the question is about. The outputs are the same drafts with the boxes of the entire objects, in pixels of
 the upright original. A draft is rejected if the teacher finds no box around its object, or too many boxes. Later stages
 use these boxes as gold boxes, and the column ``boxes_source`` of every row marks them as boxes of a model. Coordinates
-in prompts and replies have the form and the frame (pixels, 0–1 or 0–1000) that the config declares for the teacher's
+in prompts and replies have the form and the frame (pixels, 0–1 or 0–1000) that the config sets for the teacher's
 endpoint.
 
 A box over nearly the whole image is left out, because it would contain the boxes of every response, right or wrong. A

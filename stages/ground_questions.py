@@ -42,7 +42,7 @@ class GroundSettings:
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:
-    """Return the prompt with which the policy answers a question by reasoning with boxes."""
+    """Return the prompt with which the policy (the model to be trained) answers a question by reasoning with boxes."""
     return load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,

@@ -11,8 +11,8 @@ D. A question that needs a close look can be asked.
 A question that comes with its answer does not need this check. So recipes give drafts with a question to this stage
 only if the setting ``apply_to`` is ``all``. For a draft without a question, later stages call the teacher (a model).
 The teacher writes a question, and places a box around the object of this question. Boxes are impossible in two cases:
-the draft has a clip, or the teacher's endpoint does not declare how the teacher writes boxes. In these cases, a draft
-without a question is rejected before any call.
+the draft has a clip, or the settings of the teacher's endpoint lack the form in which the teacher writes boxes. In
+these cases, a draft without a question is rejected before any call.
 
 Deviation: in the paper, one True or False covers all four conditions. Here the judge model gives a True or False for
 each condition, so that the rejection names the fault.
@@ -83,8 +83,8 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Check that the teacher can place boxes around objects in these media. Raises :class:`Reject` otherwise.
 
-    The teacher (a model) cannot place boxes in two cases: a medium is a clip, or the teacher's endpoint in ``models``
-    does not declare how the teacher writes boxes.
+    The teacher (a model) cannot place boxes in two cases: a medium is a clip, or the settings of the teacher's endpoint
+    in ``models`` lack the form in which the teacher writes boxes.
     """
     if any(medium.frames for medium in media):
         raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")

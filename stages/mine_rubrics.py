@@ -2,7 +2,7 @@
 
 The teacher model proposes candidate rubrics. The judge model applies them to a sample of attempts, i.e. of answers that
 the policy model (the model to be trained) gave to the questions. Then the candidates are filtered and sorted into two
-strata, easy and hard.
+groups (strata), easy and hard.
 
 The inputs are the drafts (questions with their data) that become RL rows. The outputs are ``kept``, the same drafts
 with the run's rubrics, and ``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The

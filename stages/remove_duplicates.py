@@ -153,7 +153,8 @@ class _FindDuplicates(beam.DoFn):
     def process(self, group: tuple[str, Iterable[Draft]]) -> Iterator[object]:
         """Emit the kept drafts of one group, and a rejection for each other draft of the group.
 
-        A group has all drafts with the same :func:`question_key`.
+        A group is a pair: a key, and all drafts (questions with their data) with this key. The key is a hash of
+        question, answer and choices (:func:`question_key`).
         """
         for draft, why in find_duplicates(group[1], self._settings, self._same):
             count_in(STAGE.name)

@@ -4,7 +4,8 @@ The inputs are drafts (questions with their data) that have traces. The outputs 
 of the best trace. This trace has a right answer, a score of at least ``min_score``, and verdicts that reach the minimum
 values in ``floors``. Of traces with equal scores, the first is the best. If no trace meets these conditions, the draft
 is rejected. The detail of the rejection explains why. For example, it names the best score of a right trace, and the
-scorer whose verdict on this trace is too low.
+scorer whose verdict on this trace is too low. A scorer is code that checks one property of a trace, and a verdict is
+its result.
 
 Deviation from the paper: its score, Eq. 9, is a mean of the values for answer, pointing and reasoning. With equal
 weights, a trace with a right answer and a good reasoning can reach 0.7 although nine tenths of its points are not on

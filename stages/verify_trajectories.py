@@ -96,7 +96,11 @@ class TrajectoryCheckSettings:
 
 
 class _Fails(Exception):
-    """Raised if a trajectory does not pass a check. ``scorer`` is the name of the check, as in its verdict."""
+    """Raised if a trajectory (a response with code) does not pass a check.
+
+    ``reason`` is the reason of the rejection, and ``detail`` explains it. ``scorer`` is the name of the check, as in
+    its verdict.
+    """
 
     def __init__(self, reason: str, detail: str, scorer: str) -> None:
         super().__init__(detail)
@@ -104,7 +108,10 @@ class _Fails(Exception):
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict of the check. Its field ``failed`` is True if the check could not be made."""
+        """Return the result of the check that the trajectory did not pass, as a verdict with the value 0.
+
+        If the check could not be made, the value is None and the field ``failed`` is True.
+        """
         if self.reason in STAGE.failures:
             return Verdict(self.scorer, None, self.detail, failed=True)
         return Verdict(self.scorer, 0.0, self.detail)

@@ -59,7 +59,7 @@ rejected. If the function returns a draft, the session's calls are added to the 
 
 class CallModels(beam.DoFn):
     """Runs the coroutine function ``work``, which calls models, for each element of a collection. At most ``in_flight``
-    elements are processed at once.
+    elements are processed at the same time.
 
     The inputs are drafts (questions with their data), or other elements with an ``id``. ``stage`` is the description of
     the stage (step of the pipeline), and ``models`` holds the endpoints of the run's models. The outputs are the
@@ -135,11 +135,11 @@ class CallModels(beam.DoFn):
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
-    """Raise ValueError if a stage sent a prompt to a model role (such as judge), but its description does not declare
-    this prompt for this role.
+    """Raise ValueError if a stage sent a prompt to a model role (such as judge), but its description does not list this
+    prompt for this role.
 
-    ``call`` is the call with the prompt. The field ``asks`` of the description declares the prompts. The data card and
-    ``beam validate`` list only declared prompts, and so would omit this prompt.
+    ``call`` is the call with the prompt. The field ``asks`` of the description ``stage`` lists the prompts by role. The
+    data card and ``beam validate`` show only the prompts in this field, and so would omit this prompt.
     """
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):

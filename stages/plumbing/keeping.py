@@ -74,8 +74,8 @@ def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limit
     None is always kept. ``limits`` is a function. Its argument maps each class to its number of drafts. Its result maps
     each class to the number of drafts to keep. Workers must be able to import ``class_of`` and ``limits``.
 
-    Drafts that are not kept are rejected with the reason over_quota, which the stage must declare. ``why`` is the
-    detail of these rejections, with ``{}`` in place of the class.
+    Drafts that are not kept are rejected with the reason over_quota, which must be among the reasons in ``stage``.
+    ``why`` is the detail of these rejections, with ``{}`` in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

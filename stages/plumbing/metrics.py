@@ -41,8 +41,8 @@ class StageProgress:
         requests: the number of requests that were sent to endpoints.
         cached: the number of replies that needed no request, because they came from the cache, or from an equal call
             that was already in progress.
-        wall_s: this stage's part of the run's duration in seconds. The time in which several stages work at once is
-            divided among them. It is set at the end of a run.
+        wall_s: this stage's part of the run's duration in seconds. The time in which several stages work simultaneously
+            is divided among them. It is set at the end of a run.
         in_flight_s: the sum of the durations of its requests in seconds. It is set at the end of a run.
     """
 

@@ -1,8 +1,8 @@
 """Runs CPU-bound work of a Beam pipeline on all cores, by threads.
 
 The work must release Python's global lock (GIL), as decoding an image does. Beam's local runner passes the elements of
-a bundle to a stage one by one. :class:`OnAllCores` lets several threads work on the next few elements at once, and
-emits the results in the order of the elements.
+a bundle to a stage one by one. :class:`OnAllCores` lets several threads work on the next few elements at the same time,
+and emits the results in the order of the elements.
 """
 
 import os
@@ -32,7 +32,7 @@ def usable_cores() -> int:
 
 
 class OnAllCores(beam.DoFn):
-    """Base class of a Beam DoFn that does its work for several elements at once, each on a thread.
+    """Base class of a Beam DoFn that works on several elements at the same time, each on one of its threads.
 
     A subclass defines two methods. :meth:`work` computes a result for one element, on a thread. :meth:`outputs` then
     makes the outputs from this result, in the DoFn's own thread. Beam cannot infer the type of the outputs, and it
@@ -41,7 +41,7 @@ class OnAllCores(beam.DoFn):
     """
 
     def work(self, element: Any) -> Any:
-        """Return the result for one element. The method runs on several threads at once, and cannot use Beam's
+        """Return the result for one element. The method runs on several threads at the same time, and cannot use Beam's
         metrics.
         """
         raise NotImplementedError
@@ -69,7 +69,7 @@ class OnAllCores(beam.DoFn):
 
         At most :data:`AHEAD` elements for each thread may be unfinished, i.e. their outputs are not yet emitted. If
         this element exceeds the maximum, the method waits for the oldest unfinished element, and emits its outputs.
-        With one core, there is no thread: the method does the work itself, and emits the outputs at once.
+        With one core, there is no thread: the method does the work itself, and emits the outputs immediately.
 
         The outputs of the element get the ``window`` and the ``timestamp`` that Beam gave to the element.
         """

@@ -148,6 +148,10 @@ def _build_with(
     run: RunContext,
     settings: Any,
 ) -> Ends:
-    """Run ``build``, a recipe's function, with one more stage (step) behind the stage ``after``."""
+    """Run ``build``, a recipe's function, with one more stage (step) behind the stage ``after``.
+
+    Returns the recipe's outputs. ``stage`` is the class of the new stage. ``root`` is the Beam pipeline to which the
+    stages are added. ``run`` holds the input, the media folders and the models, and ``settings`` is the config.
+    """
     with inserted(root, made_stage(stage, run, settings), after):
         return build(root, run, settings)

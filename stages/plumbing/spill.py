@@ -110,7 +110,7 @@ class _Spool:
         return data
 
     def close(self) -> None:
-        """Close the files."""
+        """Close all files of the spool (data of Beam's shuffles on the disk) that this process has opened."""
         with self._lock:
             while self._files:
                 os.close(self._files.popitem()[1])

@@ -47,7 +47,7 @@ reasons.
 
 class Reject(Exception):
     """Raised by the function of a stage (step of the pipeline) to reject a draft (a question with its data), for one of
-    the reasons that the stage declares.
+    the reasons in its description.
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
     the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with everything
@@ -143,8 +143,8 @@ class Stage:
         holds the reason and its detail. ``calls`` are the model calls that were made for the record before the
         rejection; their cost becomes part of the rejection.
 
-        Raises ValueError if the stage does not declare the reason. Raises ColumnError if the draft has a new column
-        that the stage does not declare.
+        Raises ValueError if the reason is not in this description of the stage. Raises ColumnError if the draft has a
+        new column that is not in the description.
         """
         if why.reason not in self.meanings:
             raise ValueError(
@@ -229,10 +229,10 @@ def check_result(stage: Stage, before: object, after: object) -> None:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Check that a stage (step of the pipeline) sets only columns that it declares. Raises ColumnError for any other
-    column.
+    """Check that a stage (step of the pipeline) sets only columns that its description lists (``stage.adds``). Raises
+    ColumnError for any other column.
 
-    The values of an undeclared column would be in no shard (Parquet file of rows). ``before`` is the stage's input.
+    The values of any other column would be in no shard (Parquet file of rows). ``before`` is the stage's input.
     ``after`` is its result: a draft (a question with its data), a route (a draft with the name of its output), or the
     draft of a rejection. If ``before`` or ``after`` holds no draft, nothing is checked.
     """

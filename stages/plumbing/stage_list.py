@@ -136,8 +136,9 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
     """Raise RecipeError if a stage adds a column with the name of another column.
 
     The other column can be a core column, which every row has, a column in :data:`READ_BY_NAME`, or a column that
-    another stage adds. Two equal declarations are one column and no error. Names that differ only in upper and lower
-    case count as the same name, as in SQL. ``recipe`` is the name of the recipe, for error messages.
+    another stage adds. If two stages add equal columns, they count as one column, which is no error. Names that differ
+    only in upper and lower case count as the same name, as in SQL. ``recipe`` is the name of the recipe, for error
+    messages.
     """
     ours = (*CORE.values(), *READ_BY_NAME)
     taken: dict[str, Column[Any]] = {column.name.casefold(): column for column in ours}

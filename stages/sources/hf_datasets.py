@@ -130,7 +130,7 @@ def own_image(value: Any, data_set: str) -> Any:
 
 
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """Return the names of a data set's columns, and its declared number of rows.
+    """Return the names of a data set's columns, and the number of its rows.
 
     ``name`` is the absolute path of a folder, the id of a data set on the Hub, or a name with ``hf://``.
     If the columns are not known without reading rows, the first item is empty. If the number of rows is not known

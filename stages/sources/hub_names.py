@@ -1,6 +1,6 @@
 """Recognises names of data sets on the Hugging Face Hub.
 
-The module imports no large library, so that a wrong name is reported at once.
+The module imports no large library, so that a wrong name is reported without delay.
 """
 
 import re

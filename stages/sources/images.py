@@ -84,7 +84,7 @@ IMAGES = Images()
 def _files(folder: Any) -> list[tuple[str, Any]]:
     """Return the files below a folder with their paths in the folder, sorted.
 
-    Hidden files and the files of run folders are left out.
+    Hidden files and the files of run folders (outputs of Groundtrace) are left out.
     """
     found = sorted((file.relative_to(folder).as_posix(), file) for file in folder.rglob("*"))
     shown = [(relative, file) for relative, file in found if not any(p.startswith(".") for p in relative.split("/"))]

@@ -244,7 +244,7 @@ def _refuse_documents(path: Place) -> None:
 
 
 def _first_line(path: Place) -> bytes:
-    """Return the first line that is not blank, without the blanks around it."""
+    """Return the first line of the file ``path`` that is not blank, without the blanks around it."""
     with path.open("rb") as stream:
         lines = iter(lambda: stream.readline(PIECE_BYTES), b"")  # one line may be the whole file
         first = next((line.strip() for line in lines if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")

@@ -38,8 +38,8 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's fields with the options in its question's text moved to the field ``choices``.
 
     ``row`` holds the fields. An answer such as ``B`` or ``B. cat`` is replaced by the option with this letter
-    (``cat``). Any other answer stays unchanged. If it is not one of the options, the record is rejected later. All
-    fields stay unchanged if the record already has choices, or if its question has no options.
+    (``cat``). Any other answer stays unchanged. If the answer is not one of the options, the record is rejected later.
+    All fields stay unchanged if the record already has choices, or if its question has no options.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:

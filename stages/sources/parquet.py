@@ -146,7 +146,8 @@ PARQUET = Parquet()
 def _files(path: Any) -> tuple[list[Any], Any]:
     """Return the Parquet files of a folder, file or pattern, and the folder in which they are searched for.
 
-    Run folders inside that folder are skipped, because a run may be written into the folder of its input.
+    Run folders (outputs of Groundtrace) inside that folder are skipped, because a run may be written into the folder of
+    its input.
     """
     if path.is_file():
         return [path] if path.suffix == ".parquet" else [], path.parent

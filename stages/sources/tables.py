@@ -222,7 +222,10 @@ class _RowLines:
 
 
 def _separator(first_line: str) -> str:
-    """Return the most frequent separator in the header; separators in quotes are ignored."""
+    """Return the separator of a CSV file: the most frequent one of ``,``, ``;`` and tab in its header.
+
+    ``first_line`` is the header. Separators in quotes are not counted.
+    """
     return max(_SEPARATORS, key=_QUOTED.sub("", first_line).count)
 
 

@@ -148,7 +148,7 @@ def _folders_of(folder: Place) -> list[Place]:
 
 
 def _below(path: Place, root: Place) -> str:
-    """Return the path relative to the root, with slashes."""
+    """Return ``path`` relative to the folder ``root``, with slashes between its parts."""
     return str(path)[len(str(root)) :].replace(os.sep, "/").strip("/")
 
 
