@@ -41,7 +41,7 @@ class PromptError(UserError):
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """Holds a prompt whose variables and media slots are filled, ready to send to a model.
+    """Holds a prompt whose variables and media slots (places for images) are filled, ready to send to a model.
 
     ``name`` and ``sha256`` identify the prompt file (:class:`Prompt`). ``system`` is the text of the system turn, and
     ``user`` the text and media parts of the user turn in order. ``reply_schema`` is the JSON schema of the reply as
@@ -57,7 +57,7 @@ class RenderedPrompt:
     variables: tuple[tuple[str, str], ...]
 
     def variable(self, name: str) -> str:
-        """Return the value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
+        """Return the value of the variable ``name``. Raises KeyError if the prompt has no variable of this name."""
         return dict(self.variables)[name]
 
     @property
@@ -68,7 +68,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Holds the content of one prompt file, before its variables and media slots are filled.
+    """Holds the content of one prompt file, before its variables and media slots (places for images) are filled.
 
     Attributes:
         name: the prompt's id and version, e.g. "judge_pair.v1".
@@ -100,7 +100,8 @@ class Prompt:
         same as an empty mapping. The parts may include texts between the media. These texts are used unchanged.
         ``variables`` gives each variable's value by name.
 
-        Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
+        Raises :class:`PromptError` if a variable or media slot of the prompt gets no value, or if a name is not in the
+        prompt. The message states the name.
         """
         media = media or {}
         called = "render() must be called with"
@@ -143,9 +144,10 @@ def _fill(template: str, variables: dict[str, str]) -> str:
 
 
 def _require_exactly(prompt: str, rule: str, field: str, declared: set[str], given: set[str]) -> None:
-    """Raise PromptError unless the names ``given`` are those that the prompt's file declares in a field.
+    """Raise PromptError unless the names ``given`` are exactly the names ``declared``.
 
-    ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".
+    ``declared`` are the names in the field ``field`` of the prompt's file, e.g. in ``variables``. ``prompt`` is the
+    prompt's name, for the message. ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".
     """
     if declared != given:
         wrong = [f"{name!r} of this list is missing" for name in sorted(declared - given)]
@@ -188,7 +190,8 @@ def load_prompt(name: str) -> Prompt:
     """Return the prompt with the given name, e.g. "judge_pair.v1".
 
     Raises :class:`PromptError` if the file does not exist, if the prompt is retired, or if a field is missing or
-    unknown. Also raises PromptError if the file does not use exactly the variables and media slots that it declares.
+    unknown. Also raises PromptError if the texts of the file do not use exactly the variables and media slots (places
+    for images) in its fields ``variables`` and ``media``.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
@@ -204,7 +207,10 @@ def load_prompt(name: str) -> Prompt:
 
 
 def _newest_version(id: str) -> str:
-    """Return the name of the newest version of one of Groundtrace's prompts, e.g. "judge_answer.v3"."""
+    """Return the name of the newest version of the prompt with this id, such as "judge_answer.v3" for "judge_answer".
+
+    The prompt is one of Groundtrace itself.
+    """
     names = _names(resources.files("groundtrace.prompts"))
     return max((each for each in names if each.startswith(f"{id}.v")), key=lambda each: int(each[len(id) + 2 :]))
 

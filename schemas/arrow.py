@@ -2,13 +2,13 @@
 have, and columns that stages (steps of a pipeline) add. There is one schema for each set of rows: SFT, RL and rejected.
 Each column has a text that describes its content.
 
-The stages of a recipe (a pipeline for one kind of training data) declare the columns that they add
-(:mod:`groundtrace.schemas.columns`).
+In a recipe (a pipeline for one kind of training data), the description of each stage lists the columns that the stage
+adds (:mod:`groundtrace.schemas.columns`).
 
 SFT and RL rows have three columns about images:
 
-- ``images`` holds the original files, or the sampled frames of a clip. The schema's metadata (key ``huggingface``)
-  declares this column as a list of images.
+- ``images`` holds the original files, or the sampled frames of a clip. In the schema's metadata (key ``huggingface``),
+  this column has the type of a list of images.
 - ``frames`` holds for each frame in ``images`` the index of its clip, its frame number and its time in seconds. The
   column is null if the row has no clip.
 - ``overlays`` holds the images that stages made from the originals, such as copies with drawn points. There is one
@@ -271,7 +271,7 @@ _ADDED = b"groundtrace.added"
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
     """Return the Arrow schema of SFT rows: the core columns, which rows of every pipeline have, and after them the
-    ``added`` columns, which the stages (steps) of this pipeline declare.
+    ``added`` columns, which the stages (steps) of this pipeline add.
 
     If ``other_traces`` is True, the schema also has the column ``other_traces``, for the teacher's traces (reasoning
     and answer) that were not chosen.
@@ -281,14 +281,14 @@ def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) ->
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
     """Return the Arrow schema of RL rows: the core columns, which rows of every pipeline have, and after them the
-    ``added`` columns, which the stages (steps) of this pipeline declare.
+    ``added`` columns, which the stages (steps) of this pipeline add.
     """
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
     """Return the Arrow schema of rejected rows: the core columns, which rows of every pipeline have, and after them the
-    ``added`` columns, which the stages (steps) of this pipeline declare.
+    ``added`` columns, which the stages (steps) of this pipeline add.
     """
     return _shard_schema(_REJECTED, added)
 
@@ -296,10 +296,10 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
     """Return those columns in the ``schema`` of a shard (Parquet file of rows) that only some runs have, in order.
 
-    The columns that stages (steps of the pipeline) declare are first. The columns that were copied from the input
-    follow. Their descriptions come from the shard. If the shard holds none, as in shards of earlier code, they come
-    from :data:`EARLIER`. The ``meaning`` of a column without a description is "". Raises ValueError if the descriptions
-    in the shard are damaged.
+    The columns that stages (steps of the pipeline) added are first. The columns that were copied from the input follow.
+    Their descriptions come from the shard. If the shard holds none, as in shards of earlier code, they come from
+    :data:`EARLIER`. The ``meaning`` of a column without a description is "". Raises ValueError if the descriptions in
+    the shard are damaged.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else _described(written)

@@ -1,4 +1,4 @@
-"""Declares record types: frozen, hashable dataclasses that Beam can encode as rows and send between processes.
+"""Defines record types: frozen, hashable dataclasses that Beam can encode as rows and send between processes.
 
 The import of Beam takes seconds. Therefore this module does not import Beam; only code that builds pipelines does. The
 module :mod:`groundtrace.stages.plumbing.packing` registers the record types with Beam.
@@ -52,7 +52,7 @@ def record(cls: T) -> T:
 
 def for_each_record(action: Callable[[type], object]) -> None:
     """Call ``action`` once with each record type, i.e. each class that :func:`record` has decorated. The calls for the
-    existing types are made now. The call for a later type is made when that type is declared.
+    existing types are made now. The call for a later type is made when that type is decorated.
     """
     for kind in _RECORDS:
         action(kind)

@@ -1,11 +1,11 @@
 """Defines columns that only some recipes (pipelines for one kind of training data) have, in addition to the core
 columns of all rows, and holds a record's values in these columns.
 
-A stage (a step of the pipeline) declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and
-sets their values with ``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the stage changes. The
-shards (Parquet files of rows) of a recipe hold the columns that its stages declare. Code that reads the rows gets the
-values with ``context.added(COLUMN)``, where ``context`` is a :class:`groundtrace.rewards.case.Context`. No other code
-depends on a column.
+The description of a stage (a step of the pipeline) lists the columns that the stage adds (:class:`Column`, in
+``adds``). The stage sets their values with ``draft.with_added(COLUMN, value)``. Here, ``draft`` is the record that the
+stage changes. The shards (Parquet files of rows) of a recipe hold the columns that its stages add. Code that reads the
+rows gets the values with ``context.added(COLUMN)``, where ``context`` is a :class:`groundtrace.rewards.case.Context`.
+No other code depends on a column.
 
 A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
 rows, and records with equal values are equal.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class ColumnError(ValueError):
-    """Raised if a stage (a step of the pipeline) cannot declare a column, or if a value does not have the type of its
+    """Raised if a stage (a step of the pipeline) must not add a column, or if a value does not have the type of its
     column. The message names the column.
     """
 

@@ -1,9 +1,10 @@
 """Converts coordinates from the frame of a model to pixels, and back. A frame defines the units and the order of the
 numbers that a model writes. The pixels are those of the upright original image.
 
-Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair of numbers is passed *in
-the order in which the model wrote it*: y before x for ``gemini``, x before y for all others. Pixels are float positions
-in [0, width] x [0, height] with the origin at the top left. Models write values in these ranges:
+The settings of each endpoint (model server) name its frame; a frame is never guessed from the size of numbers. A pair
+of numbers is passed *in the order in which the model wrote it*: y before x for ``gemini``, x before y for all others.
+Pixels are float positions in [0, width] x [0, height] with the origin at the top left. Models write values in these
+ranges:
 
     molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
     molmo1000           x, y   0..1000 of each side (Molmo 2)
@@ -199,7 +200,7 @@ def to_px(
     """Convert a position that a model wrote to ``(x_px, y_px)``, pixels of the upright original image.
 
     Args:
-        frame: the coordinate frame that the endpoint declares.
+        frame: the coordinate frame of the model, i.e. the units and the order of the numbers that it writes.
         first: the number written first (y for ``gemini``, x otherwise).
         second: the number written second.
         width_px: the width of the upright original.
@@ -270,8 +271,8 @@ def box_from_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert a box in pixels of the original image to the four numbers that a model with this frame would write. This
-    is the inverse of :func:`box_to_px`.
+    """Convert a box in pixels of the original image to the four numbers that a model with this coordinate frame would
+    write. This is the inverse of :func:`box_to_px`.
 
     ``box_px`` is the box as ``(x1, y1, x2, y2)``. ``width_px`` and ``height_px`` are the size of the upright original.
     ``rule`` describes how the model's processor resizes the image; only frames in pixels of a resized image use it.
@@ -293,8 +294,8 @@ def outside_frame(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> str:
-    """Return which number of a written position is outside the range of the frame, such as ``x = 163 is outside 0 to
-    100, the range of the frame molmo100``; "" if :func:`to_px` accepts the position.
+    """Return which number of a position is outside the range of the coordinate frame, as a text such as ``x = 163 is
+    outside 0 to 100, the range of the frame molmo100``; "" if :func:`to_px` accepts the position.
 
     The arguments are those of :func:`to_px`. Raises UnresizableImage if the image cannot be resized for the frame.
     """
@@ -310,7 +311,7 @@ def outside_frame(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """Return the values that a model with this frame writes for the right and the bottom edge of the image.
+    """Return the values that a model with this coordinate frame writes for the right and the bottom edge of an image.
 
     Only the frames in pixels of a resized image use ``rule``. ``qwen2.5-resized-px`` needs a :class:`ResizeRule`, and
     ``claude-resized-px`` a :class:`FitRule`. If ``rule`` has the other class, the frame's default rule is used.
@@ -326,14 +327,16 @@ def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule:
 
 
 def _check_sides(width_px: float, height_px: float) -> None:
-    """Raise UnresizableImage unless both sides are positive and finite."""
+    """Raise UnresizableImage unless both sides of an image are positive and finite."""
     if not (0 < width_px < math.inf and 0 < height_px < math.inf):
         raise UnresizableImage(f"an image of {width_px:g}x{height_px:g} px has no area: both sides must be positive")
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
-    """Clip the value to [0, side]. Raises OutOfFrame if the value is NaN, or outside this range by more than 1 % of the
-    side.
+    """Return the coordinate ``value_px``, clipped to the range from 0 to ``side_px``.
+
+    ``side_px`` is the side of the image, and ``axis`` is the name of the axis for the error message. Raises OutOfFrame
+    if the coordinate is NaN, or outside this range by more than 1 % of the side.
     """
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.

@@ -22,7 +22,7 @@ In a wheel, the folder ``groundtrace`` contains the other folders.
 
 def place_of(error: BaseException) -> str:
     """Return the place in a user's own code at which an error was raised, the record, and the start of the response
-    that a scorer read, as far as they are known.
+    that a scorer (code that checks a response) read, as far as they are known.
 
     For example, the result is "in parts.py, line 9, for the record q1, for the response '<think>It…'", or "".
     """
@@ -70,7 +70,10 @@ def _other_folders() -> list[Path]:
 
 
 def _notes(error: BaseException, kind: type[str]) -> list[str]:
-    """Return a list with the first note of this kind on an error or its causes; an empty list if there is none."""
+    """Return a list with the first note of the class ``kind`` on an error or on the errors that led to it.
+
+    The list is empty if there is no such note.
+    """
     notes = (note for each in _from_the_root(error) for note in getattr(each, "__notes__", ()))
     return [note for note in notes if isinstance(note, kind)][:1]
 

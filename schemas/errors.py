@@ -25,7 +25,10 @@ class RecordNote(str):
 
 
 class ResponseNote(str):
-    """Holds the start of the response that a scorer read when it failed, on one line, as a note on the error."""
+    """Holds the start of the response at which a scorer (code that checks a response) failed, as a note on the error.
+
+    The text is on one line.
+    """
 
 
 _RESPONSE_CHARS = 60

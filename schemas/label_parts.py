@@ -191,6 +191,9 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
 
 
 def _is_selecting_phrase(words: Sequence[str]) -> bool:
-    """Return whether a phrase after a comma or in brackets selects one of several things ("above the circle")."""
+    """Return whether a phrase after a comma or in brackets selects one of several things ("above the circle").
+
+    ``words`` are the words of the phrase.
+    """
     first = next((word for word in words if word not in ("the", "of")), "")
     return not first or first in RELATIONS or first in SELECTING

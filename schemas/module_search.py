@@ -31,8 +31,9 @@ def search_beside(config: Path | None) -> None:
     """Let :func:`extend_path` also search modules in the folder of a config that the user named.
 
     ``config`` is the path of the config, or of one that it extends; None before the user's next config is read, so that
-    the folders of earlier configs are not searched any more. The folder of a run is never searched, because somebody
-    else may have made it. Neither are its subfolders, and the folders of the configs that a config in a run extends.
+    the folders of earlier configs are not searched any more. The folder of a run and its subfolders are never searched,
+    because somebody else may have made them. If a config in such a folder extends other configs, the folders of these
+    configs are not searched either.
     """
     if config is None:
         _config_folders.clear()
@@ -106,15 +107,15 @@ def forget_folders() -> None:
 def folder_beside(top: str) -> str:
     """Return the first folder of a config that holds the module ``top``; "" if there is none.
 
-    The folders are those in :data:`_config_folders`. In a step of ``beam loop``, the folders of the configs that the
-    user named for the step are next.
+    The folders of the user's present config, and of the configs that it extends, are first. If this command is a step
+    of ``beam loop`` (a whole training), the folders of the configs that the user named for the step are next.
     """
     folders = map(str, (*_config_folders, *folders_beside()))
     return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
 
 
 def folders_of(top: str) -> tuple[str, ...]:
-    """Return the folders in which the module ``top`` would now be found; none if it would not be found.
+    """Return the folders in which the module ``top`` would now be found; () if it would not be found.
 
     It is searched for where :func:`extend_path` searches: on Python's own import path, beside the recipe for which the
     last config was read, in the current folder, and beside this config. Folders of earlier recipes and configs are left

@@ -289,7 +289,7 @@ class Draft(HasValues):
     key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`. ``pseudo_boxes`` are a detector's boxes in pixels,
     for a record without gold boxes; they become the ``gold_boxes`` of the row, as in the paper iVGR.
 
-    ``values`` holds values that only some recipes add. Their columns are declared by the stages
+    ``values`` holds values that only some recipes add. The descriptions of the stages list the columns of these values
     (:mod:`groundtrace.schemas.columns`). ``draft.with_added(COLUMN, value)`` returns a copy of the draft with the value
     in a column. ``draft.added(COLUMN)`` returns the value in a column.
 
@@ -355,7 +355,7 @@ class Draft(HasValues):
 @record
 class Rejected:
     """Holds an input record that a stage (a step of the pipeline) rejected. ``stage`` is the stage's name. ``reason``
-    is one of the reasons that the stage declares, and ``detail`` explains it in a sentence.
+    is one of the reasons in the description of the stage, and ``detail`` explains it in a sentence.
 
     ``cache_key`` is the cache key of the model's reply that led to the rejection (None if no reply did). ``calls`` are
     the calls to models that were made for the record, and ``cost_usd`` is the cost that they would have without the

@@ -333,7 +333,7 @@ def _line_of(error: BaseException, module: str) -> str:
 
 
 def use_plugins(given: Any, where: str = "plugins", is_of_config: bool = False) -> None:
-    """Register parts from outside this repository (plug-ins) in this process, and import them at once.
+    """Register parts from outside this repository (plug-ins) in this process, and import them immediately.
 
     ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is the section ``[plugins]`` of a config or, in worker
     processes, the result of :func:`configured_plugins`. The module of a recipe (a file that defines a pipeline) may
@@ -446,8 +446,11 @@ def paths_in(config: Mapping[str, Any]) -> set[str]:
 
 
 def check_parts(config: Mapping[str, Any]) -> None:
-    """Raise StaleModule if Python has imported other code than that in the files of the plug-ins, or the modules of
-    plug-ins from another folder than the one in which they would be found now.
+    """Raise StaleModule if the code of the plug-ins that Python has imported is not the code of their present files.
+
+    This error is raised if a file has changed since its import, or if the module of a plug-in would now be found in
+    another folder than the one from which it was imported. It is also raised if the module was imported for another
+    config and would not be found for this one.
 
     The plug-ins are those of :func:`plugin_files` for ``config``, the values of a config. The files that a plug-in
     imports are checked, too (:func:`groundtrace.schemas.user_modules.check_modules`). A plug-in that is not imported

@@ -67,9 +67,10 @@ class StageFigures:
     stage keeps no response with a lower score. Each scorer (code that checks one property of a response) gives a score
     with the scorer's name, such as ``spatial``. The name ``final`` is for the score of the whole response.
 
-    ``wall_s`` is this stage's part of the run's duration: the time in which several stages work at once is divided
-    among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0 if the
-    stage ran in other processes or on other machines. From these two values, a later run estimates its own duration.
+    ``wall_s`` is this stage's part of the run's duration: the time in which several stages work simultaneously is
+    divided among them. ``in_flight_s`` is the sum of the durations of the stage's requests. Both are in seconds, and 0
+    if the stage ran in other processes or on other machines. From these two values, a later run estimates its own
+    duration.
     """
 
     read: int

@@ -42,7 +42,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Raise ValueError if the values are nested too deeply, or if a whole number is too large."""
+    """Raise ValueError if ``values``, the parsed TOML, are nested too deeply, or if a whole number is too large."""
     level: list[object] = [values]
     for _ in range(MAX_DEPTH + 1):
         if any(isinstance(value, int) and value.bit_length() > _MAX_BITS for value in level):
