@@ -28,7 +28,10 @@ def check_arguments(name: str, declared: Callable[..., object], given: Mapping[s
 
 @functools.cache
 def _types(declared: Callable[..., object]) -> Mapping[str, TypeAdapter[Any]]:
-    """Return a validator of each argument's type, by the argument's name."""
+    """Return a validator for each annotated argument of a function or dataclass, by the argument's name.
+
+    ``declared`` is the function or the dataclass. A validator checks whether a value has the type of the annotation.
+    """
     hints = {name: hint for name, hint in get_type_hints(declared).items() if name != "return"}
     others = ConfigDict(arbitrary_types_allowed=True)
     return {name: TypeAdapter(hint, config=None if is_dataclass(hint) else others) for name, hint in hints.items()}

@@ -81,7 +81,7 @@ def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_REC
 
 
 def _execute(given: dict[str, Any]) -> tuple[Plan, RunSummary]:
-    """Execute a run with these arguments of :func:`run`, by name. Return its plan and its summary.
+    """Execute a run with the arguments ``given`` of :func:`run`, by name. Return its plan and its summary.
 
     Raises the errors of :func:`run`.
     """

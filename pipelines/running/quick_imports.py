@@ -46,6 +46,6 @@ class _NoPandas(MetaPathFinder):
 
     @classmethod
     def find_spec(cls, fullname: str, *_: object) -> None:
-        """Raise ModuleNotFoundError if the module is pandas, and otherwise let Python search for it."""
+        """Raise ModuleNotFoundError if the module ``fullname`` is pandas, and otherwise let Python search for it."""
         if fullname == "pandas":
             raise ModuleNotFoundError(fullname, name=fullname)

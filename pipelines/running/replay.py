@@ -88,7 +88,8 @@ class Replayed:
 
 
 def replay(run: Path, record_id: str, pipeline: str = "", cache: Path | None = None) -> Replayed:
-    """Repeat the stages of the run in the folder ``run`` for the record with this id, and return what they did.
+    """Repeat the stages of the run in the folder ``run`` for the record with the id ``record_id``, and return what the
+    stages did.
 
     ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a run that
     needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
@@ -139,18 +140,21 @@ class _Unwritten(MediaStore):
     """Replaces a MediaStore when only the ids of records are needed: it does not write the media that rows contain."""
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Return a made-up URI. The base class writes the medium to a file and returns the URI of this file, but the
-        search for a record's id needs no such file."""
+        """Return a made-up URI for a medium, and write no file.
+
+        The base class writes the medium (its bytes ``data``) to a file with the extension ``ext``, and returns the URI
+        of this file. But the search for a record's id needs no such file.
+        """
         return f"unwritten.{ext}"
 
 
 def _only(plan: Plan, record_id: str) -> Iterator[Source]:
-    """Yield the input's files that hold the record. From each file, only records with the record's id will be read.
+    """Yield the files of a run's input that hold the record ``record_id``. Of each file, only this record will be read.
 
-    Several records of the input may have the same id. In the run, at most one of them keeps this id, and the others get
-    the id ``ID#NUMBER``; NUMBER is the line or row of the record in the input. In this case, all records with the same
-    id are read. A record without an id gets the id ``line#NUMBER``; only this record is read. Raises InspectError if
-    the record is not found.
+    ``plan`` holds the input of the run. Several records of the input may have the same id. In the run, at most one of
+    them keeps this id, and the others get the id ``ID#NUMBER``; NUMBER is the line or row of the record in the input.
+    For each of these ids, all records with the same id in the input are read. A record without an id gets the id
+    ``line#NUMBER``; only this record is read. Raises InspectError if the record is not found.
     """
     store, places = _Unwritten("", ""), dict[tuple[int, int], str | None]()
     for place, source in enumerate(plan.context.sources):
@@ -179,7 +183,8 @@ def _only(plan: Plan, record_id: str) -> Iterator[Source]:
 
 
 def _outcome(job: Job, record_id: str, calls: list[Json], models: ModelsSettings) -> Replayed:
-    """Return what the job did with the record. ``calls`` are the calls to ``models`` that were made for it.
+    """Return what the job did with the record ``record_id``. ``calls`` are the calls to ``models`` that were made for
+    it.
 
     Raises InspectError if the record is in none of the sets ``sft``, ``rl`` and ``rejected``.
     """

@@ -25,16 +25,17 @@ def reward(row: Row, responses: Sequence[str], config: str | Path | Mapping[str,
 
     Args:
         row: A row of the set rl of a run, such as ``gt.open_run("runs/mine").rl[0]``.
-        responses: The responses to the row's question. Their coordinates are in the frame ``speech.frame`` of the
-            config (0 to 100 of each side for ``molmo100``); without this key, in the frame ``model.frame`` of a
-            trainer's config, such as ``molmo100`` in the bundled config ``tiny``; without both, in the frame of
-            ``speech.family``. If the config has none of the three, coordinates are pixels of the original image.
+        responses: The responses to the row's question. The config determines the coordinate frame (the units) of their
+            points and boxes; for example, ``molmo100`` is 0 to 100 of each side. The first key that the config has is
+            used: ``speech.frame``, then ``model.frame`` (in a trainer's config), then ``speech.family`` (a model family
+            with its own frame). If the config has none of the three, coordinates are pixels of the original image.
         config: The config of the reward or of the trainer: a file, the name of a bundled config such as ``argos``, or a
             mapping such as ``{"reward": {"recipe": "argos"}}``.
 
     Returns:
-        One object for each response, in order: ``reward`` (None if the response is unscored), ``outcome``, ``verdicts``
-        and ``value(NAME)``, the value of the verdict of one scorer.
+        One object for each response, in order: ``reward`` (None if the response is unscored), ``outcome`` (1 if the
+        final answer is right), ``verdicts`` and ``value(NAME)``, the value of one verdict. A verdict is the result of a
+        scorer, i.e. of code that checks one property; NAME is the name of the scorer.
 
     Raises:
         UserError: An argument has a wrong type, the row is not a row of the set rl, the config cannot be used, or an

@@ -53,8 +53,10 @@ class VerifiedTrace(Trace):
     not_run: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the decision, the score, a line for each verdict, and the scorers that did not run, as text for a
-        terminal.
+        """Return the result of the check as text for a terminal.
+
+        The text has the decision, the score, a line for each verdict (result of a scorer), and the scorers that did not
+        run. A scorer is code that checks one property of a response.
         """
         decision = "kept" if self.is_kept else f"rejected: {self.reason}: {self.detail}"
         lines = [decision, self._line("score", self.score, "final", "")]
@@ -202,8 +204,10 @@ def _decided(trace: Trace, chosen: VerifySettings, scorers: Sequence[Scorer]) ->
 def _configured(
     config: str | Path | Mapping[str, Any],
 ) -> tuple[Mapping[str, EndpointSettings], Mapping[str, str], VerifySettings]:
-    """Return the endpoints, the roles and the settings of the stage ``verify`` in a run's config. Raises ConfigError,
-    which is a UserError.
+    """Return three parts of a run's config: the endpoints, the roles, and the settings of the stage ``verify``.
+
+    The endpoints (model servers) are returned by name. The roles map a model's job, such as judge, to the name of an
+    endpoint. The stage ``verify`` checks responses. Raises ConfigError, which is a UserError.
     """
     values = config if isinstance(config, Mapping) else given_values(str(config))
     used = {name: values[name] for name in _SECTIONS if name in values}
@@ -233,8 +237,11 @@ def _context(columns: Mapping[Column[Any], Any]) -> Context:
 def _models(
     endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str], cache: str, folder: str
 ) -> ModelsSettings:
-    """Return the settings with which the models are called. Their replies are kept in a file in the folder ``cache``,
-    and the media that are sent to them are in ``folder``.
+    """Return the settings with which the models are called.
+
+    ``endpoints`` are the model servers by name. ``roles`` maps each role, such as judge, to the name of its endpoint.
+    The models' replies are kept in a file in the folder ``cache``. The media that are sent to the models are in
+    ``folder``.
     """
     by_name, by_role = tuple(sorted(endpoints.items())), tuple(sorted(roles.items()))
     return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)

@@ -95,7 +95,7 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 
 
 def _as_installed(requires: Sequence[str]) -> list[str]:
-    """Return the requirements, sorted and pinned to the installed versions.
+    """Return the requirements (names of packages) in ``requires``, sorted and pinned to the installed versions.
 
     Packages that every worker image has are left out. The requirement of a package that is not installed stays
     unchanged.

@@ -47,8 +47,10 @@ def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
 def _write_report(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
     """Write the page ``failed.html``, which reports a failed run, and return a note on the failure for the user.
 
-    ``error`` is the error that ended the run. The note is one line with the run's cost and the path of the page. If the
-    page cannot be written, the note contains the reason.
+    ``error`` is the error that ended the run. ``plan`` holds what the run needs, such as its recipe, settings, input
+    and run folder. ``spending`` holds the costs, and ``summary`` the counts of the run (None if they are unknown). The
+    note is one line with the run's cost and the path of the page. If the page cannot be written, the note contains the
+    reason.
     """
     ending, root = ending_of(error), plan.folder.root
     paid = payment_lines(spending.latest)

@@ -122,7 +122,8 @@ def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
 
 
 def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
-    """Return how often each detail is in ``rejected/``, by stage and reason. A detail is cut to one short line.
+    """Return how often each detail is in ``rejected/``, by stage (pipeline step) and reason. A detail is cut to one
+    short line.
 
     A detail is the text that explains the rejection of a record. ``staging`` is the folder that contains ``rejected/``.
     """

@@ -92,7 +92,10 @@ def _named_floors(settings: Any) -> Collection[str]:
 
 
 def taken_name(plan: Plan) -> str:
-    """Return a warning if the recipe is a file of the user, but has the name of a bundled recipe; else ""."""
+    """Return a warning if the recipe of a run is a file of the user, but has the name of a bundled recipe; else "".
+
+    ``plan`` holds the recipe (the pipeline) and its file.
+    """
     name = plan.recipe.name
     if name not in bundled_names() or is_bundled(plan.recipe_file):
         return ""

@@ -43,7 +43,7 @@ def check_kept(root: Path, output: str, summary: RunSummary, config: Mapping[str
 
 
 def _rows_in(root: Path) -> str:
-    """Return a text on the training rows in a run folder, with their number; "" if there are no training rows.
+    """Return a text on the training rows in the run folder ``root``, with their number; "" if there are no such rows.
 
     If ``run.json`` cannot be read, the rows in the folder's Parquet files are counted. There is one exception: for a
     run folder in a store (remote storage such as S3), the result is then "". The reason is that its Parquet files are

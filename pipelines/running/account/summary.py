@@ -152,7 +152,8 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
     """Return, for each endpoint (model server), how many replies name another model than the requested one.
 
     The keys of the result are the names of the endpoints. A value holds the requested model, and the number of replies
-    for each other model name. An endpoint is left out if all its replies name the requested model.
+    for each other model name. An endpoint is left out if all its replies name the requested model. ``plan`` holds the
+    settings of the models, and ``figures`` the counts of the run.
     """
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():

@@ -133,5 +133,5 @@ def _of_bytes(bz2: Any) -> types.SimpleNamespace:
 
 
 def _copied(found: Any) -> Any:
-    """Return a copy of a cached result, so that the caller may change the lists and sets in the copy."""
+    """Return a copy of the cached result ``found``, so that the caller may change the lists and sets in the copy."""
     return tuple(part.copy() for part in found) if isinstance(found, tuple) else found

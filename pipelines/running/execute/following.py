@@ -100,6 +100,8 @@ def _typed_text(error: BaseException) -> str:
 def _with_plain_errors(options: PipelineOptions) -> Iterator[None]:
     """Replace a gRPC error in the body of the ``with`` statement with RunPaused or JobIncomplete (:func:`_meaning`).
 
+    ``options`` are the options of the Beam job, which name the job server.
+
     gRPC raises an error if the job server becomes unreachable or fails. The message of a gRPC error has several lines.
     The message of the new error has one line.
     """
@@ -116,7 +118,10 @@ def _with_plain_errors(options: PipelineOptions) -> Iterator[None]:
 
 
 def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
-    """Ignore a gRPC error in a thread, since the main thread raises the same error; report other errors as usual."""
+    """Ignore a gRPC error that ended a thread, since the main thread raises the same error.
+
+    Other errors are reported as usual. ``failed`` describes the error; Python passes it to ``threading.excepthook``.
+    """
     if not issubclass(failed.exc_type, grpc.RpcError):
         threading.__excepthook__(failed)
 
@@ -139,7 +144,10 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
 
 
 def _status(error: Any) -> tuple[grpc.StatusCode, str]:
-    """Return the status code of a gRPC error, and its message on one line."""
+    """Return the status code and the message of the gRPC error ``error``. The message is on one line.
+
+    If the error has no code or no message, the result holds UNKNOWN or "no message" instead.
+    """
     code = error.code() if callable(getattr(error, "code", None)) else None
     message = error.details() if callable(getattr(error, "details", None)) else None
     return code or grpc.StatusCode.UNKNOWN, " ".join(str(message or "no message").split())[:MAX_MESSAGE_CHARS]

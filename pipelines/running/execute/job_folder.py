@@ -150,7 +150,11 @@ class JobFolder:
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
 
     def _bring(self, remote: RemotePath) -> None:
-        """Download the lists of the records that were read, the manifests, and the files that the manifests name."""
+        """Download the files of a Beam job from the folder ``remote`` in a store into the job's folder on this machine.
+
+        These are the lists of the records that were read, the manifests (lists of the job's files), and the files that
+        the manifests name.
+        """
         found = {str(path.relative_to(remote)): stat for path, stat in remote.walked().items()}
         begun = (f"{RECORDS}/", MANIFEST)
         self._bring_all(remote, {name: stat for name, stat in found.items() if name.startswith(begun)})
@@ -192,7 +196,7 @@ def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
 
 
 def _drop_unless(path: Path, sha256: str) -> None:
-    """Remove a downloaded file if its SHA-256 is not ``sha256``, the value in the manifest (list of the job's files).
+    """Remove the downloaded file ``path`` if its SHA-256 is not ``sha256``, the value in the manifest (list of files).
 
     :func:`read_job` then treats the file as missing, and ignores the manifest that names the file.
     """
@@ -236,7 +240,9 @@ def jobs_in(folder: Path) -> list[Job]:
 
 
 def _job_of(path: Path) -> Job | None:
-    """Return the job that a manifest (a list of the job's files) describes; None if the manifest is incomplete."""
+    """Return the job that the manifest ``path`` (a list of the job's files) describes; None if the manifest is
+    incomplete.
+    """
     with contextlib.suppress(ValueError):
         lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
         if lines and lines[-1] == {"lines": len(lines) - 1}:
@@ -250,7 +256,10 @@ def _job_of(path: Path) -> Job | None:
 
 
 def _missing(job: Job) -> str:
-    """Return a message on the first missing or incomplete file of a job's manifest; "" if all files are complete."""
+    """Return a message on the first file of the job that is missing or incomplete; "" if all files are complete.
+
+    The files are those in the manifest of the job (the list of its files).
+    """
     for entry in job.shards:
         path = job.folder / entry.set / entry.file
         if not path.is_file() or path.stat().st_size != entry.size_bytes:

@@ -97,7 +97,7 @@ class RunView:
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """Return one line of text on the present progress of the run; "" before the first stage or request."""
+        """Return one line of text on the present progress of the run; "" before the first pipeline step or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text()]
         if not stages and so_far.requests:

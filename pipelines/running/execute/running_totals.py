@@ -48,8 +48,8 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """Read the notes (one line for each request, with its cost) that were added since the last call, and return the
-        sums over all notes that were read by now.
+        """Read the notes (one line for each request, with its cost) that were added since the previous call, and return
+        the sums over all notes that were read by now.
         """
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
@@ -64,7 +64,9 @@ class NotesReader:
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
-        """Return the notes that were added to the file ``path`` since the last call. Each line holds one note.
+        """Return the notes that were added to the file ``path`` since the previous call. Each line holds one note.
+
+        A note describes one request of the run, with its cost or its error.
 
         ``kind`` is the class of the notes in this file. The last line is left out as long as it has no line end. Lines
         that were cut because the disk was full are skipped.

@@ -70,7 +70,10 @@ class _Watched:
     points: deque[tuple[float, int]] = field(default_factory=lambda: deque([(0.0, 0)]))
 
     def latter_half(self) -> tuple[float, int]:
-        """Return the seconds and the number of units (calls or records) in the second half of the stage's wall time."""
+        """Return the seconds and the number of units (calls or records) in the second half of a stage's wall time.
+
+        A stage is a step of the pipeline. Only the time until now counts.
+        """
         while len(self.points) > 2 and self.points[1][0] <= self.wall_s / 2:
             self.points.popleft()
         since_s, before = self.points[0]
@@ -145,8 +148,8 @@ class TimeLeft:
     def _fallback_s(self) -> float:
         """Return the expected seconds for one unit (a call, or a record) of a stage whose seconds per unit are unknown.
 
-        The result is the mean over all units of those stages whose seconds per unit are known from the earlier run. It
-        is 1 if there are no such stages.
+        The result is the mean over all units of those stages (pipeline steps) whose seconds per unit are known from an
+        earlier run. It is 1 if there are no such stages.
         """
         known = [each for each in (self._expected.stages.values() if self._expected else ()) if each.unit_s]
         units = sum(_expected_units(each) for each in known)
@@ -156,8 +159,8 @@ class TimeLeft:
         """Return the ratio of this run's time to the expected time for the same work, e.g. 2.0 if this run needs twice
         as long.
 
-        The times are summed over the stages that have made at least :data:`MIN_UNITS` calls of models in the second
-        half of the stage's wall time until now. The result is None if there is no such stage yet.
+        The times are summed over the stages (pipeline steps) that have made at least :data:`MIN_UNITS` calls of models
+        in the second half of the stage's wall time until now. The result is None if there is no such stage yet.
         """
         expected, took_s, usual_s = self._expected.stages if self._expected else {}, 0.0, 0.0
         for name, watched in self._watched.items():
@@ -168,7 +171,10 @@ class TimeLeft:
         return took_s / usual_s if usual_s else None
 
     def _units_left(self, stages: Mapping[str, StageProgress]) -> dict[str, float]:
-        """Return, for each expected stage by name, the number of units (calls, or records) that it still has to do."""
+        """Return, for each expected stage by name, the number of units (calls, or records) that it still has to do.
+
+        A stage is a step of the pipeline. ``stages`` holds the counts of each stage that has begun.
+        """
         left, reach, ended = dict[str, float](), 1.0, True
         for name, expected in (self._expected.stages if self._expected else {}).items():
             live = stages.get(name, _NOT_BEGUN)
@@ -192,7 +198,7 @@ class TimeLeft:
 
 
 def _units(stage: StageProgress) -> int:
-    """Return the work that a stage has done: its calls, or its records if it makes no calls."""
+    """Return the work that a stage (pipeline step) has done: its model calls, or its records if it makes no calls."""
     return stage.calls or stage.kept + stage.rejected
 
 

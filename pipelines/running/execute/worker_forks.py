@@ -152,7 +152,7 @@ def _forget_exit_handlers() -> None:
 
 
 def _wait_for(process_id: int, end: signal.Signals | None = None) -> None:
-    """Wait until a child process ends. If a signal ``end`` is given, first send this signal to the process."""
+    """Wait until the child process with the id ``process_id`` ends. If a signal ``end`` is given, first send it."""
     with suppress(ProcessLookupError, ChildProcessError):  # it has ended, or the system waits for it
         if end is not None:
             os.kill(process_id, end)
@@ -236,7 +236,8 @@ def serve_forks(socket_fd: int, parent: int, folder: str, imports: str, work: st
 
     A client is the process that Beam starts for a worker; it connects to the listening socket with the file descriptor
     ``socket_fd``. This process and its workers end immediately if the parent of this process (with the id ``parent``)
-    ends, or if ``folder`` is removed. The other arguments are those of :class:`Template`.
+    ends, or if ``folder`` is removed. ``imports`` is Python code that runs once, before the first fork. ``work`` is the
+    Python code that each worker runs.
     """
     signal.signal(END, lambda *_: sys.exit())
     exec(imports, {"__name__": "template"})

@@ -58,7 +58,8 @@ def check_plan(plan: Plan) -> None:
 def _check_apart(plan: Plan) -> None:
     """Refuse a run folder inside the input folder, if a run reads all files of the input folder.
 
-    Otherwise the next run would read the outputs as its input. Raises :class:`RunFolderError`.
+    Otherwise the next run would read the outputs as its input. Raises :class:`RunFolderError`. ``plan`` names the two
+    folders.
     """
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):

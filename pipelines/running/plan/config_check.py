@@ -64,7 +64,8 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
 
     The embedded engine is a part of Groundtrace without a neural network, and finds only drawn shapes. If a real model
     is used, the images may be photographs. On photographs, the engine finds neither objects nor masks, so that good
-    traces (responses of the teacher) would be rejected. No error is raised in three cases:
+    traces (responses of the teacher) would be rejected. ``stages`` are the stages of the recipe, and ``settings`` is
+    the config. No error is raised in three cases:
 
     - The only real models are judges.
     - The setting ``allow_embedded`` is True.

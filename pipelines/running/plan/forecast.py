@@ -318,7 +318,10 @@ def workers_text(records: float, calls: float) -> str:
 
 
 def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
-    """Return the sample stages that called models, each in a pair with the usage of its calls.
+    """Return the sample stages (pipeline steps) that called models, each in a pair with the usage of its calls.
+
+    The usage holds the numbers of calls and tokens, and their cost. ``summary`` holds the counts of the run, and
+    ``stages`` its stages.
 
     If a stage called models in several roles, such as teacher and judge, it has one pair for each role. A sample stage
     reads some of the records and passes none on. So its calls belong to the run and not to a record.
@@ -333,13 +336,13 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 
 
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
-    """Return the model calls of stages whose input is limited by an earlier stage, each with a growth factor.
+    """Return the model calls of stages (pipeline steps) whose input an earlier stage limits, each with a growth factor.
 
     ``summary`` holds the counts of an earlier run, from which a larger run is forecast. The growth factor is the number
     of a stage's calls in the larger run, divided by the number of its calls in the earlier run. ``records`` is the
-    number of input records of the larger run, divided by that of the earlier run. For example, a stage keeps at most
-    1000 questions. Then the stages after it read at most 1000 questions in the larger run, and their growth factor can
-    be smaller than ``records``.
+    number of input records of the larger run, divided by that of the earlier run. ``stages`` are the stages of the
+    recipe, and ``settings`` is the config. For example, a stage keeps at most 1000 questions. Then the stages after it
+    read at most 1000 questions in the larger run, and their growth factor can be smaller than ``records``.
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in stages:
@@ -355,12 +358,13 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """Return the factor by which a stage's number of calls or records grows from an earlier run to a larger run.
+    """Return the factor by which a pipeline step's number of calls or records grows from an earlier run to a larger
+    run.
 
-    ``seen`` is the number in the earlier run. ``most`` is the maximum in the larger run, if the stage reads only a
-    sample or has a limited input; None means that there is no maximum. ``records`` is the factor by which the number of
-    the input's records grows. The result is ``records``, or a smaller factor (at least 1) if the number would otherwise
-    exceed ``most``.
+    ``seen`` is the number in the earlier run. ``most`` is the maximum in the larger run, if the pipeline step reads
+    only a sample or has a limited input; None means that there is no maximum. ``records`` is the factor by which the
+    number of the input's records grows. The result is ``records``, or a smaller factor (at least 1) if the number would
+    otherwise exceed ``most``.
     """
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 

@@ -205,8 +205,9 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
     """Return the input with a digest (``fingerprint``) that includes the further files which the input needs.
 
     The input's shape (layout of rows) determines these files, such as a file of boxes. If there are none, the input is
-    returned unchanged. Raises InputError if such a file cannot be read. Raises UnsafeFile if such a file is a pipe or a
-    device, because reading it would never end.
+    returned unchanged. ``found`` describes the input, ``rows`` holds the config's section ``[input]``, and ``storage``
+    the settings of an object store. Raises InputError if such a file cannot be read. Raises UnsafeFile if such a file
+    is a pipe or a device, because reading it would never end.
 
     Also raises InputError if such a file is a link out of the input's folder. The reason is that a stranger may have
     made this folder, and ``beam init`` may have taken the file's name from it. There is one exception: if the name is
@@ -235,7 +236,7 @@ def _check_columns(rows: RowSettings, found: Input) -> None:
 
     The config's ``input.columns`` names the column that provides a field of a record, such as the question.
     ``input.keep`` names columns that the output rows also get. These names are not checked if the input's columns are
-    unknown. Also raises InputError if ``input.keep`` names the column with the media.
+    unknown. ``found`` describes the input. Also raises InputError if ``input.keep`` names the column with the media.
     """
     names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]

@@ -100,7 +100,9 @@ def _check_job_server(options: PipelineOptions, runner: str) -> None:
 
 
 def _check_endpoint(endpoint: str) -> None:
-    """Raise OptionError if no job server answers at the endpoint."""
+    """Raise OptionError if no job server (for Beam jobs) answers at the address ``endpoint``, such as
+    ``localhost:8099``.
+    """
     host, colon, port = endpoint.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise OptionError(f"--job_endpoint={endpoint} must be HOST:PORT, such as localhost:8099")
@@ -121,7 +123,10 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 def _check_java(options: PipelineOptions, runner: str) -> None:
-    """Raise OptionError if Beam would start a job server itself, but cannot, because its jar or Java is missing."""
+    """Raise OptionError if Beam would start a job server itself, but cannot, because its jar or Java is missing.
+
+    ``options`` are the options of the Beam job. ``runner`` is ``sparkrunner`` or ``flinkrunner``.
+    """
     spark = options.view_as(SparkRunnerOptions)
     flink = options.view_as(FlinkRunnerOptions)
     is_spark = runner == "sparkrunner"

@@ -77,7 +77,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
 
 
 def _with_word(flags: Sequence[str]) -> list[str]:
-    """Add ``=True`` to the option ``--dry_run`` if it has no value.
+    """Return the command-line options ``flags``, with ``=True`` added to ``--dry_run`` if this option has no value.
 
     Otherwise Beam would refuse the option, or take the next option as its value.
     """

@@ -267,7 +267,7 @@ def _remove(folder: RemotePath) -> None:
 
 
 def _is_output(name: str) -> bool:
-    """Return whether a file, by its path in the run folder, is an output that each run replaces."""
+    """Return whether the file with the path ``name`` in the run folder is an output that each run replaces."""
     top, _, below = name.partition("/")
     if top in SETS:
         return below.endswith(".parquet")

@@ -136,7 +136,9 @@ class _Outline(UnrunPipeline):
         self.stages: list[DraftStage] = []
 
     def apply(self, transform: Any, pvalueish: Any = None, label: str | None = None) -> Any:
-        """Apply a transform as Beam does. If the transform is a stage, apply a placeholder in place of the stage."""
+        """Apply a transform as Beam does. If the transform is a stage (step of a recipe), apply a placeholder in place
+        of the stage. The arguments and the result are those of Beam's method.
+        """
         if isinstance(transform, DraftStage):
             self.stages.append(transform)
             transform, label = _StandIn(self), label or transform.label
@@ -184,7 +186,7 @@ class _Outputs(dict[Any, PCollection]):
 
 
 class _StageVisitor(PipelineVisitor):
-    """Collects the stages of a pipeline from Beam's graph, and the nodes that do the work of each stage.
+    """Collects the stages (steps) of a pipeline from Beam's graph, and the nodes that do the work of each stage.
 
     A node is one transform in Beam's graph. Each stage has a node, which usually contains smaller nodes.
 
@@ -277,8 +279,8 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
     before the stage that rejected it. E.g. if only the second of three stages rejects records, the set ``rejected`` has
     only the columns of the first stage.
 
-    ``ends`` holds the collections of SFT and RL drafts. ``outer`` holds the nodes (transforms in Beam's graph) of those
-    stages that are not inside another stage.
+    ``ends`` holds the collections of SFT and RL drafts (questions that become rows). ``outer`` holds the nodes
+    (transforms in Beam's graph) of those stages that are not inside another stage.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(
