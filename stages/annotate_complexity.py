@@ -66,7 +66,8 @@ async def annotate(draft: Draft, session: Session, settings: ComplexitySettings)
     """Let the judge model label a question as simple or complex, and return the draft (a question with its data) with
     this label and the judge's reason.
 
-    ``session`` makes the call. Raises :class:`Reject` if the judge cannot decide.
+    ``session`` makes the call, and ``settings`` holds the settings of the call. Raises :class:`Reject` if the judge
+    cannot decide.
     """
     question = draft.question
     task = JudgeTask(
@@ -95,10 +96,10 @@ STAGE = Stage(
 
 @dataclass
 class AnnotateComplexity(CallingStage):
-    """Stage that lets the judge model label every question as simple or complex.
+    """Stage (pipeline step) that lets the judge model label every question as simple or complex.
 
-    ``models`` holds the endpoints of the run's models. A ``simple`` question can be answered directly, and a
-    ``complex`` question needs reasoning. A question is rejected if the judge cannot decide.
+    ``models`` holds the settings of the run's models. A ``simple`` question can be answered directly, and a ``complex``
+    question needs reasoning. A question is rejected if the judge cannot decide.
     """
 
     settings: ComplexitySettings

@@ -40,8 +40,8 @@ STAGE = Stage(
 
 @dataclass
 class AnswerDirectly(DraftStage):
-    """Stage that gives every draft (a question with its data) its gold answer as its only trace (response to learn
-    from), without reasoning.
+    """Stage (pipeline step) that gives every draft (a question with its data) its gold answer as its only trace
+    (response to learn from), without reasoning.
     """
 
     stage = STAGE

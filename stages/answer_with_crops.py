@@ -100,11 +100,11 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Stage that lets the policy model answer every question again. The prompt shows the images and then their
-    crops (parts cut out around boxes).
+    """Stage (pipeline step) that lets the policy model answer every question again. The prompt shows the images and
+    then their crops (parts cut out around boxes).
 
-    ``models`` holds the endpoints of the run's models. The new answers are graded. They are stored in columns of
-    their own, so that the answers for which the policy saw no crops stay unchanged.
+    ``models`` holds the settings of the run's models. The new answers are graded. They are stored in columns of their
+    own, so that the answers for which the policy saw no crops stay unchanged.
     """
 
     settings: AttemptSettings

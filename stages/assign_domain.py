@@ -69,7 +69,7 @@ def assign(draft: Draft, settings: DomainSettings) -> Route:
     """Return the draft (a question with its data) with its domain, as a route to the output ``stem`` or ``general``.
 
     A route holds a draft and names the output by which the draft leaves this stage (step of the pipeline). The output
-    has the name of the domain.
+    has the name of the domain. ``settings`` may give the domain of a source (data set); otherwise a rule decides.
     """
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
@@ -85,7 +85,7 @@ STAGE = Stage(
 
 @dataclass
 class AssignDomain(DraftStage):
-    """Stage that divides the questions into the outputs ``stem`` and ``general``.
+    """Stage (pipeline step) that divides the questions into the outputs ``stem`` and ``general``.
 
     The settings may give the domain of a source (data set). Any other question is ``stem`` if its answer is a number,
     or if its text contains words of maths or science.

@@ -88,7 +88,8 @@ STAGE = Stage(
 
 @dataclass
 class AssignStream(DraftStage):
-    """Stage that assigns each draft (a question with its data) a stream: reasoning with boxes, or in words alone.
+    """Stage (pipeline step) that assigns each draft (a question with its data) a stream: reasoning with boxes, or in
+    words alone.
 
     A hash of the question's id chooses the stream, with the weights of the settings. A question without boxes is
     rejected if it gets the stream with boxes.

@@ -161,9 +161,10 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Stage that lets the policy (the model to be trained) answer every question k times, and grades these attempts.
+    """Stage (pipeline step) that lets the policy (the model to be trained) answer every question k times, and grades
+    these attempts.
 
-    ``models`` holds the endpoints of the run's models. If ``settings.as_trained`` is True, the prompts have the same
+    ``models`` holds the settings of the run's models. If ``settings.as_trained`` is True, the prompts have the same
     words as the user turns of the run's training rows. They then request a response of the form ``form``, such as
     reasoning with points.
     """

@@ -65,8 +65,8 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
     """Return the name of the length bin (range of word counts), such as ``32 to 63``, for the think section of a
     draft's best trace.
 
-    ``draft`` is a question with its data, and its best trace is the chosen response of the teacher model. Returns None
-    if the think section is empty. Raises ValueError for a draft without a best trace.
+    ``draft`` is a question with its data, and its best trace is the chosen response of the teacher model. ``settings``
+    holds the bins. Returns None if the think section is empty. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put this stage after VerifyTraces")
@@ -119,7 +119,8 @@ STAGE = Stage(
 
 @dataclass
 class BalanceLengths(DraftStage):
-    """Stage that limits the share that each length bin (range of word counts) has of the kept chains of thought.
+    """Stage (pipeline step) that limits the share that each length bin (range of word counts) has of the kept chains of
+    thought.
 
     Each bin keeps at most the share ``settings.max_share`` of all kept chains. If a bin has more chains, the stage
     rejects the drafts of this bin with the highest hashes of their ids.

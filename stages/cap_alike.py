@@ -44,7 +44,7 @@ def template_of(text: str) -> str:
 
 
 def kind_of(question: Question) -> str:
-    """Return a hash that is equal for questions of one kind, i.e. with the same source, answer and wording."""
+    """Return a hash of the kind of ``question``. Questions with the same source, answer and wording are of one kind."""
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 
@@ -77,7 +77,9 @@ STAGE = Stage(
 
 @dataclass
 class CapAlike(DraftStage):
-    """Stage that keeps at most ``settings.max_alike`` questions with the same source, answer and wording."""
+    """Stage (pipeline step) that keeps at most ``settings.max_alike`` questions with the same source, answer and
+    wording.
+    """
 
     settings: AlikeSettings
     stage = STAGE

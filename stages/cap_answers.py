@@ -108,11 +108,11 @@ def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict
     A key is a kind of question (such as a count), an answer, and whether the question is about an absent thing.
     ``counts`` maps each key (:func:`key_of`) to its number of questions. Keys within the limits are not in the result.
 
-    There are two limits. ``max_absent`` is the maximum share of questions about absent things among all kept questions.
-    ``max_same_answer`` is the maximum share of questions with the same answer among the kept questions of one closed
-    kind. If questions are removed for one limit, fewer questions are kept, so the other limit allows fewer questions,
-    too. Therefore both limits are applied in turn until both are met. To meet ``max_same_answer``, questions about
-    absent things are removed first.
+    ``settings`` holds two limits. ``max_absent`` is the maximum share of questions about absent things among all kept
+    questions. ``max_same_answer`` is the maximum share of questions with the same answer among the kept questions of
+    one closed kind. If questions are removed for one limit, fewer questions are kept, so the other limit allows fewer
+    questions, too. Therefore both limits are applied in turn until both are met. To meet ``max_same_answer``, questions
+    about absent things are removed first.
     """
     left = dict(counts)
     while True:
@@ -209,7 +209,8 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Stage that limits how many RL questions have the same answer, and how many are about things not in the image.
+    """Stage (pipeline step) that limits how many RL questions have the same answer, and how many are about things not
+    in the image.
 
     A policy model then gains little reward by answering without using the image. The settings hold two maximum shares:
     that of the questions with one and the same answer, and that of the questions about absent things.

@@ -111,7 +111,7 @@ STAGE = Stage(
 
 @dataclass
 class CleanQuestions(DraftStage):
-    """Stage that removes remnants of earlier prompts and data formats from every question's text."""
+    """Stage (pipeline step) that removes remnants of earlier prompts and data formats from every question's text."""
 
     settings: CleanSettings
     stage = STAGE

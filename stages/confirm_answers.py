@@ -68,8 +68,8 @@ STAGE = Stage(
 
 @dataclass
 class ConfirmAnswers(DraftStage):
-    """Stage that keeps a draft (a question with its data) if its answer comes from the input record, or if the policy
-    model's attempts confirm it.
+    """Stage (pipeline step) that keeps a draft (a question with its data) if its answer comes from the input record, or
+    if the policy model's attempts confirm it.
     """
 
     stage = STAGE

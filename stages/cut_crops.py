@@ -43,8 +43,8 @@ STAGE = Stage("crop", "what the policy boxed is cut out of the images", settings
 
 @dataclass
 class CutCrops(DraftStage):
-    """Stage that cuts crops around the policy model's boxes out of the images of every draft (a question with its
-    data).
+    """Stage (pipeline step) that cuts crops around the policy model's boxes out of the images of every draft (a
+    question with its data).
 
     ``roots`` holds the data folder and the run folder. By default, there is one crop for each box, and one around all
     boxes of an image.

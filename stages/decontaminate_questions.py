@@ -159,7 +159,7 @@ class BenchmarkIndex:
 
 
 class _Decontaminate:
-    """Compares drafts with a benchmark that each worker reads once."""
+    """Compares drafts (questions with their data) with a benchmark, which each worker reads once."""
 
     def __init__(self, settings: DecontaminateSettings, roots: MediaRoots) -> None:
         self._settings = settings
@@ -202,7 +202,8 @@ STAGE = Stage(
 
 @dataclass
 class DecontaminateQuestions(DraftStage):
-    """Stage that rejects questions that have consecutive words or an image in common with a benchmark record.
+    """Stage (pipeline step) that rejects questions that have consecutive words or an image in common with a benchmark
+    record.
 
     ``roots`` holds the data folder and the run folder of the questions' images.
     """

@@ -79,7 +79,8 @@ STAGE = Stage("overlay", "the points are drawn on the image, numbered and with c
 
 @dataclass
 class DrawOverlays(DraftStage):
-    """Stage that draws the points of every draft (a question with its data) on copies of its images and frames.
+    """Stage (pipeline step) that draws the points of every draft (a question with its data) on copies of its images and
+    frames.
 
     ``roots`` holds the data folder and the run folder.
     """

@@ -95,7 +95,8 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Stage that keeps only a part of the questions, for a run that has to make a fixed number of SFT rows.
+    """Stage (pipeline step) that keeps only a part of the questions, for a run that has to make a fixed number of SFT
+    rows.
 
     A question is kept if the hash of its id is below the threshold ``below`` (a text of hexadecimal digits). If
     ``below`` is "" or None, every question is kept. Recipes put this stage before their first model call, so that no
@@ -143,8 +144,8 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Stage that keeps a wanted number of SFT drafts (questions with their data): the ``target_sft`` drafts whose ids
-    have the lowest hashes.
+    """Stage (pipeline step) that keeps a wanted number of SFT drafts (questions with their data): the ``target_sft``
+    drafts whose ids have the lowest hashes.
 
     RL drafts are kept if their hash is not above the highest hash of the kept SFT drafts. The input is a mapping of two
     collections: ``sft`` has the verified drafts that become SFT rows, and ``rl`` has the drafts that become RL rows,

@@ -94,8 +94,8 @@ def _agreement_text(draft: Draft) -> str:
 def _bound_text(pass_rate: float, side: str, settings: DifficultySettings) -> str:
     """Return the bound of the band that a pass rate missed, with its setting, e.g. "above difficulty.high = 0.7".
 
-    The band is the range of pass rates to keep. ``side`` is ``too_easy`` if the pass rate is above the band, and
-    ``too_hard`` if it is below.
+    The band is the range of pass rates to keep; ``settings`` holds it. ``side`` is ``too_easy`` if the pass rate is
+    above the band, and ``too_hard`` if it is below.
     """
     name, bound, where = ("low", settings.low, "below") if side == TOO_HARD else ("high", settings.high, "above")
     if pass_rate == bound:
@@ -113,8 +113,8 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Stage that keeps the drafts (questions with their data) whose pass rate (share of the policy model's answers that
-    are right) is in the band (range) of the settings.
+    """Stage (pipeline step) that keeps the drafts (questions with their data) whose pass rate (share of the policy
+    model's answers that are right) is in the band (range) of the settings.
 
     A draft outside the band is rejected with the reason ``too_easy`` or ``too_hard``. But if the setting ``route``
     contains this reason, the draft is not rejected, and goes to the output of the same name.

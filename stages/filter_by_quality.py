@@ -65,7 +65,8 @@ async def assess(draft: Draft, session: Session, settings: QualitySettings) -> D
     """Let the judge model assess a question, and return the draft (a question with its data) unchanged if the verdict
     is good.
 
-    ``session`` makes the call. Raises :class:`Reject` for any other verdict.
+    ``session`` makes the call, and ``settings`` holds the settings of the call. Raises :class:`Reject` for any other
+    verdict.
     """
     question = draft.question
     task = JudgeTask(
@@ -96,9 +97,9 @@ STAGE = Stage(
 
 @dataclass
 class FilterByQuality(CallingStage):
-    """Stage that keeps the questions that the judge model finds good enough to train on.
+    """Stage (pipeline step) that keeps the questions that the judge model finds good enough to train on.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: QualitySettings

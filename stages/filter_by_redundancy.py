@@ -95,7 +95,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByRedundancy(DraftStage):
-    """Stage that rejects drafts (questions with their data) whose reasoning only repeats the answer."""
+    """Stage (pipeline step) that rejects drafts (questions with their data) whose reasoning only repeats the answer."""
 
     settings: RedundancySettings
     stage = STAGE

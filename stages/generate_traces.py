@@ -156,8 +156,9 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
     """Let the teacher model write traces (reasoning and answer) for a question, and return the draft (a question with
     its data) with the traces that are not truncated.
 
-    ``session`` makes the call. Raises :class:`Reject` if all traces are truncated. Also raises it, before the call, if
-    the draft has no entities (things to point at), because its traces could not be grounded.
+    ``session`` makes the call, with the sampling settings in ``settings``. Raises :class:`Reject` if all traces are
+    truncated. Also raises it, before the call, if the draft has no entities (things to point at), because its traces
+    could not be grounded.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None
@@ -177,9 +178,10 @@ STAGE = Stage(
 
 @dataclass
 class GenerateTraces(CallingStage):
-    """Stage that lets the teacher model write several traces (reasoning and answer) with points for every question.
+    """Stage (pipeline step) that lets the teacher model write several traces (reasoning and answer) with points for
+    every question.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: TraceSettings

@@ -96,9 +96,10 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Stage that lets the teacher model find boxes around the object of each question that the teacher wrote.
+    """Stage (pipeline step) that lets the teacher model find boxes around the object of each question that the teacher
+    wrote.
 
-    ``models`` holds the endpoints of the run's models. A question is rejected if the teacher finds no box around its
+    ``models`` holds the settings of the run's models. A question is rejected if the teacher finds no box around its
     object, or more than ``settings.max_boxes`` boxes.
     """
 

@@ -56,8 +56,8 @@ async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Dr
     """Let the policy model reason with boxes about a question, and return the draft (a question with its data) with
     this reasoning as its only trace (record of reasoning and answer).
 
-    The boxes of the trace are in pixels of the original images. ``session`` makes the call. The draft of a clip is
-    returned without a trace.
+    The boxes of the trace are in pixels of the original images. ``session`` makes the call, with the sampling settings
+    in ``settings``. The draft of a clip is returned without a trace.
     """
     question = draft.question
     if any(medium.frames for medium in question.media):
@@ -82,9 +82,9 @@ STAGE = Stage(
 
 @dataclass
 class GroundQuestions(CallingStage):
-    """Stage that lets the policy model reason with boxes about every question.
+    """Stage (pipeline step) that lets the policy model reason with boxes about every question.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: GroundSettings

@@ -219,7 +219,8 @@ class _Assemble(beam.DoFn):
     """
 
     def process(self, group: tuple[str, Iterable[IngestPart]]) -> Iterator[object]:
-        """Emit at most one draft for the records with one id, and a rejection for each other record with this id.
+        """Emit at most one draft (question with its data) for the records with one id, and a rejection for each other
+        record with this id.
 
         ``group`` is a pair: the id, and the objects of this id, i.e. its records and their checked media.
         """
@@ -283,7 +284,7 @@ STAGE = Stage(
 
 @dataclass
 class IngestRecords(DraftStage):
-    """Stage that reads an input, validates its records and decodes their media.
+    """Stage (pipeline step) that reads an input, validates its records and decodes their media.
 
     Attributes:
         sources: the parts of the input, such as files.

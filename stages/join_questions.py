@@ -31,8 +31,8 @@ STAGE = Stage(
 
 @dataclass
 class JoinQuestions(DraftStage):
-    """Stage that records, for every draft (a question with its data), whether its question comes from the input or from
-    the teacher model.
+    """Stage (pipeline step) that records, for every draft (a question with its data), whether its question comes from
+    the input or from the teacher model.
     """
 
     stage = STAGE

@@ -98,7 +98,7 @@ async def judge_image(draft: Draft, session: Session, settings: ImageSettings, m
     """Let the judge model check the images of a draft (a question with its data), and return the draft if they meet all
     conditions.
 
-    ``session`` makes the call, and ``models`` holds the endpoints of the run's models. Raises :class:`Reject` for the
+    ``session`` makes the call, and ``models`` holds the settings of the run's models. Raises :class:`Reject` for the
     first condition that the images do not meet.
     """
     media = draft.question.media
@@ -141,10 +141,10 @@ STAGE = Stage(
 
 @dataclass
 class JudgeImages(CallingStage):
-    """Stage that keeps the drafts (questions with their data) whose images are suitable for questions that need a close
-    look.
+    """Stage (pipeline step) that keeps the drafts (questions with their data) whose images are suitable for questions
+    that need a close look.
 
-    ``models`` holds the endpoints of the run's models. An image is suitable if it shows enough objects, and one of them
+    ``models`` holds the settings of the run's models. An image is suitable if it shows enough objects, and one of them
     clearly. In addition, a detail of the image must become clearer when it is enlarged, and the image must allow a
     question that needs a close look.
     """

@@ -58,7 +58,8 @@ async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> 
     """Let the judge model assess a question and its answer, both written by the teacher model, and return the draft (a
     question with its data) if the verdict is GOOD.
 
-    ``session`` makes the call. Raises :class:`Reject` if the verdict is BAD.
+    ``session`` makes the call, and ``settings`` holds the settings of the call. Raises :class:`Reject` if the verdict
+    is BAD.
     """
     question = draft.question
     task = JudgeTask(
@@ -88,10 +89,10 @@ STAGE = Stage(
 
 @dataclass
 class JudgePairs(CallingStage):
-    """Stage that keeps those questions of the teacher model that the judge model calls GOOD, together with their
-    answers.
+    """Stage (pipeline step) that keeps those questions of the teacher model that the judge model calls GOOD, together
+    with their answers.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: PairSettings

@@ -64,7 +64,7 @@ STAGE = Stage(
 
 @dataclass
 class KeepRatio(DraftStage):
-    """Stage that keeps the classes of questions in a given ratio.
+    """Stage (pipeline step) that keeps the classes of questions in a given ratio.
 
     ``ratio`` maps each class to its weight. ``class_of`` is a function that returns the class of a draft (a question
     with its data); workers must be able to import it. ``most`` is the maximum number of drafts to keep; None means no

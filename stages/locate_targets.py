@@ -94,7 +94,8 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
     ``found`` has, for each kind of thing that the teacher model named, the detector's boxes of this kind. Boxes with an
     IoU (intersection over union) of at least :data:`SAME_BOX_IOU` are boxes of one thing, and only the first is kept.
-    The boxes are not usable if the detector found too few of the kinds, or too many things.
+    The boxes are not usable if the detector found too few of the kinds, or too many things. ``settings`` holds these
+    limits.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
@@ -118,8 +119,8 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
     otherwise return it unchanged.
 
     The teacher model first names the things that the answer depends on; ``session`` makes the calls. If the boxes are
-    not usable (:func:`pseudo_boxes`), the draft's field ``pseudo_boxes`` is None. Raises :class:`Reject` if the
-    question's answer consists of boxes.
+    not usable with the limits in ``settings`` (:func:`pseudo_boxes`), the draft's field ``pseudo_boxes`` is None.
+    Raises :class:`Reject` if the question's answer consists of boxes.
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
@@ -193,9 +194,9 @@ STAGE = Stage(
 
 @dataclass
 class LocateTargets(CallingStage):
-    """Stage that finds boxes with a detector for every question whose record has no boxes.
+    """Stage (pipeline step) that finds boxes with a detector for every question whose record has no boxes.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: LocateSettings

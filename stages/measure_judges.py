@@ -208,9 +208,10 @@ STAGE = Stage(
 
 @dataclass
 class MeasureJudges(DraftStage):
-    """Stage that measures on a sample of traces (responses with chains of thought) how reliably the judges find faults.
+    """Stage (pipeline step) that measures on a sample of traces (responses with chains of thought) how reliably the
+    judges find faults.
 
-    ``models`` holds the endpoints of the run's models. Rules put faults into copies of the traces. A judge is right if
+    ``models`` holds the settings of the run's models. Rules put faults into copies of the traces. A judge is right if
     it finds the fault in such a copy, and no fault in an unchanged trace.
     """
 

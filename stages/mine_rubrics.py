@@ -234,10 +234,10 @@ RUBRIC_JUDGE = Stage(
 
 @dataclass
 class MineRubrics(DraftStage):
-    """Stage that finds (mines) the rubrics of the run, i.e. criteria for judging answers, and adds them to every draft
-    (a question with its data).
+    """Stage (pipeline step) that finds (mines) the rubrics of the run, i.e. criteria for judging answers, and adds them
+    to every draft (a question with its data).
 
-    ``models`` holds the endpoints of the run's models. The teacher proposes rubrics, and the judge applies them to a
+    ``models`` holds the settings of the run's models. The teacher proposes rubrics, and the judge applies them to a
     sample of attempts (the policy's sampled answers). How often attempts meet a rubric decides whether the rubric is
     kept.
     """

@@ -114,7 +114,7 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 
 @dataclass
 class OpenMultipleChoice(DraftStage):
-    """Stage that turns multiple-choice questions into free-response questions where rules allow this.
+    """Stage (pipeline step) that turns multiple-choice questions into free-response questions where rules allow this.
 
     If ``enabled`` is False, every draft passes unchanged. ``judged`` is True if a judge model grades answers in free
     text.

@@ -72,10 +72,10 @@ STAGE = Stage("point", "the pointer locates it", asks=(Asks("pointer", (PLAIN.po
 
 @dataclass
 class PointEntities(CallingStage):
-    """Stage that finds the points of every entity (phrase for a visible thing) of a draft (a question with its data) in
-    the draft's images and clips.
+    """Stage (pipeline step) that finds the points of every entity (phrase for a visible thing) of a draft (a question
+    with its data) in the draft's images and clips.
 
-    ``models`` holds the endpoints of the run's models, and ``video`` the number of a clip's frames that the pointer
+    ``models`` holds the settings of the run's models, and ``video`` the number of a clip's frames that the pointer
     sees.
     """
 

@@ -105,7 +105,8 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
     """Let the teacher model name the visible things that a question is about, and return the draft (a question with its
     data) with these entities. The list of entities may be empty.
 
-    ``session`` makes the call. The draft of a clip also gets events, i.e. actions and interactions with their times.
+    ``session`` makes the call, and ``settings`` limits the number of entities. The draft of a clip also gets events,
+    i.e. actions and interactions with their times.
     """
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
@@ -135,9 +136,9 @@ STAGE = Stage(
 
 @dataclass
 class ProposeEntities(CallingStage):
-    """Stage that lets the teacher model name the visible things (entities) that each question is about.
+    """Stage (pipeline step) that lets the teacher model name the visible things (entities) that each question is about.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: ProposeSettings

@@ -56,8 +56,8 @@ async def reason(draft: Draft, session: Session, settings: ReasonSettings, judge
     """Let the teacher model solve a question in text, and return the draft (a question with its data) with the first
     right solution as its only trace (response to learn from).
 
-    ``session`` makes the calls. ``judged`` is True if a judge model grades answers in free text. Raises :class:`Reject`
-    if no solution is right.
+    ``session`` makes the calls, with the sampling settings in ``settings``. ``judged`` is True if a judge model grades
+    answers in free text. Raises :class:`Reject` if no solution is right.
     """
     question = draft.question
     prompt = load_prompt(PROMPT).render(
@@ -105,9 +105,9 @@ STAGE = Stage(
 
 @dataclass
 class ReasonInText(CallingStage):
-    """Stage that lets the teacher model solve every question in text, step by step.
+    """Stage (pipeline step) that lets the teacher model solve every question in text, step by step.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: ReasonSettings

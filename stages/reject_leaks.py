@@ -56,7 +56,8 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the first reply in the draft's last call to the teacher model.
+    """Return the cache key of the first reply in the latest call to the teacher model for a draft (question with its
+    data).
 
     The key becomes part of a rejection. Returns None if the teacher was not called.
     """
@@ -126,10 +127,10 @@ STAGE = Stage(
 
 @dataclass
 class RejectLeaks(CallingStage):
-    """Stage that rejects drafts (questions with their data) whose trace (response of the teacher) mentions something
-    that was shown only to the trace's writer.
+    """Stage (pipeline step) that rejects drafts (questions with their data) whose trace (response of the teacher)
+    mentions something that was shown only to the trace's writer.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: LeakSettings

@@ -107,7 +107,8 @@ def find_duplicates(
 
     All ``drafts`` have the same question, answer and choices (:func:`question_key`). ``same`` is a function that
     compares the pixels of two questions' images. It returns True if the images are equal, apart from re-encoding and
-    scale. The result depends on ids and content, not on the order of the drafts.
+    scale. ``settings`` determines whether nearly equal images count, and how similar they must be. The result depends
+    on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
@@ -184,7 +185,7 @@ STAGE = Stage(
 
 @dataclass
 class RemoveDuplicates(DraftStage):
-    """Stage that keeps one draft (a question with its data) of each set of duplicates.
+    """Stage (pipeline step) that keeps one draft (a question with its data) of each set of duplicates.
 
     ``roots`` holds the data folder and the run folder. Duplicates have the same question, answer and choices, and equal
     images. If the setting ``near`` is on, nearly equal images are enough.

@@ -118,10 +118,10 @@ STAGE = Stage(
 
 @dataclass
 class RewriteMultipleChoice(CallingStage):
-    """Stage in which the teacher model rewrites the multiple-choice questions that rules could not convert to free
-    response.
+    """Stage (pipeline step) in which the teacher model rewrites the multiple-choice questions that rules could not
+    convert to free response.
 
-    ``models`` holds the endpoints of the run's models. If ``enabled`` is False, every draft passes unchanged.
+    ``models`` holds the settings of the run's models. If ``enabled`` is False, every draft passes unchanged.
     """
 
     settings: RewriteSettings

@@ -86,7 +86,7 @@ def is_same_output(stated: str, printed: str) -> bool:
 
 
 def _is_same_word(word: str, other: str) -> bool:
-    """Return whether two words are equal, or are one number in two forms.
+    """Return whether two words are equal, or are one number in two forms, such as ``2`` and ``2.0``.
 
     Numbers are not compared as floats, because different large numbers can be equal as floats.
     """
@@ -249,9 +249,10 @@ STAGE = Stage(
 
 @dataclass
 class RewriteWithCode(CallingStage):
-    """Stage that lets the teacher model replace the calculations of every solution by code, which is executed.
+    """Stage (pipeline step) that lets the teacher model replace the calculations of every solution by code, which is
+    executed.
 
-    ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
+    ``sandbox`` holds the settings of the sandbox, ``models`` the settings of the run's models, and ``roots`` the data
     folder and the run folder.
     """
 

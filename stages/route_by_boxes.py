@@ -71,7 +71,8 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Stage that divides the RL questions by whether they have boxes, and gives them their streams (ways of answering).
+    """Stage (pipeline step) that divides the RL questions by whether they have boxes, and gives them their streams
+    (ways of answering).
 
     ``judged`` is True if a judge model grades answers in free text. The output ``kept`` has the questions with boxes,
     which are asked in two streams: with boxes, and in words alone. The output ``general`` has all other questions,

@@ -50,7 +50,7 @@ class _Gradable(beam.DoFn):
         self._judged = judged
 
     def process(self, draft: Draft) -> Iterator[object]:
-        """Emit the draft, or its rejection if no answers to its question could be graded."""
+        """Emit the draft (question with its data), or its rejection if no answers to its question could be graded."""
         count_in(STAGE.name)
         if self._judged or not needs_judge(draft.question):
             yield draft
@@ -63,14 +63,16 @@ class _Sample(beam.DoFn):
     """Sends each draft (a question with its data) with a low id hash to ``kept``, and all others to ``others``."""
 
     def process(self, draft: Draft, last_key: str) -> Iterator[object]:
-        """Emit the draft to ``kept`` if the hash of its id is at most ``last_key``, else to ``others``."""
+        """Emit the draft (question with its data) to ``kept`` if the hash of its id is at most ``last_key``, else to
+        ``others``.
+        """
         yield kept_output(STAGE, draft if order_key(draft.id) <= last_key else Route(OTHERS, draft))
 
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Stage that selects a sample of ``size`` questions for the policy model to attempt. All others go to the output
-    ``others``.
+    """Stage (pipeline step) that selects a sample of ``size`` questions for the policy model to attempt. All others go
+    to the output ``others``.
 
     ``judged`` is True if a judge model grades answers in free text. If it is False, questions whose gold answer is free
     text are rejected.

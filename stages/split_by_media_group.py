@@ -43,7 +43,8 @@ class SplitSettings:
 def split_side(group: str, settings: SplitSettings) -> str:
     """Return the training set to which a media group (questions connected by common images) goes: ``sft`` or ``rl``.
 
-    ``group`` is the name of the group. A hash of the name decides, so that equal names always get the same side.
+    ``group`` is the name of the group. A hash of the name decides, so that equal names always get the same training
+    set. ``settings`` holds the share of the groups that go to ``sft``.
     """
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
@@ -122,8 +123,8 @@ STAGE = Stage("split", "questions go to the SFT or the RL side, so that no image
 
 @dataclass
 class SplitByMediaGroup(DraftStage):
-    """Stage that splits the drafts (questions with their data) into an SFT side and an RL side, so that no image is on
-    both sides.
+    """Stage (pipeline step) that splits the drafts (questions with their data) into an SFT side and an RL side, so that
+    no image is on both sides.
 
     The input is a collection of drafts to split, or a pair of collections: the drafts to split, and all drafts from
     which these were selected. One worker finds the groups of connected questions; it holds only ids and hashes.

@@ -127,8 +127,8 @@ def below_floor(
     """Return the first verdict (result of a scorer) of a trace that is below the floor (minimum value) for this scorer,
     as a pair of scorer and verdict.
 
-    A trace is a response of the teacher model. Returns None if there is no such verdict. ``scorers`` are the scorers
-    that made the verdicts.
+    A trace is a response of the teacher model. Returns None if there is no such verdict. ``settings`` holds the floors.
+    ``scorers`` are the scorers that made the verdicts.
     """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
@@ -167,8 +167,10 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 
 
 class WhyRejected(NamedTuple):
-    """Holds why a draft (question with its data) is rejected: the reason, a detail, the index of the trace that they
-    describe, and the name of the scorer whose verdict on this trace is the reason.
+    """Holds why a draft (question with its data) is rejected: the reason, and a detail that explains it.
+
+    It also holds the index of the trace (response of the teacher) that these describe, and the name of the scorer (code
+    that checks one property) whose verdict on this trace is the reason.
     """
 
     reason: str
@@ -182,9 +184,10 @@ def why_rejected(
 ) -> WhyRejected:
     """Return why a draft (question with its data) is rejected. The reason describes one trace and one scorer.
 
-    ``traces`` are the teacher's responses to the question; none of them is good enough. ``scorers`` are the scorers
-    that made the verdicts. A trace is right if its final answer is right. A trace is unverifiable if a scorer could not
-    check it, e.g. because a call failed. The reason describes the first of these traces that exists:
+    ``traces`` are the teacher's responses to the question; none of them is good enough for the minimum values in
+    ``settings``. ``scorers`` are the scorers (each checks one property of a trace) that made the verdicts. A trace is
+    right if its final answer is right. A trace is unverifiable if a scorer could not check it, e.g. because a call
+    failed. The reason describes the first of these traces that exists:
 
     - the right trace with the highest score;
     - the first right trace that is unverifiable, and so has no score;
@@ -221,8 +224,9 @@ def why_rejected(
 
 
 def _value_below(verdict: Verdict, floor: float) -> str:
-    """Return the text "0.67 is below 0.9" for a verdict below a floor. The value has more than two decimals if it would
-    otherwise be rounded up to the floor.
+    """Return a text such as "0.67 is below 0.9" for a verdict (result of a check) below its floor (minimum value).
+
+    The value of the verdict has more than two decimals if it would otherwise be rounded up to the floor.
     """
     assert verdict.value is not None
     value = f"{verdict.value:.2f}"
@@ -248,10 +252,10 @@ async def verify(
     """Score the traces (responses of the teacher) of a draft (a question with its data), and return the draft with the
     verdicts and the index of the best trace.
 
-    Equal traces are scored once. ``session`` makes the calls. ``served`` holds the roles (such as judge and pointer)
-    that have endpoints. ``scorers`` are the scorers to run, each of which checks one property of a trace. If a detector
-    found boxes for the question (pseudo-boxes), the scorers use them as gold boxes. Raises :class:`Reject` if no trace
-    is good enough.
+    Equal traces are scored once. ``session`` makes the calls. ``settings`` holds the minimum values for a good trace.
+    ``served`` holds the roles (such as judge and pointer) that have endpoints. ``scorers`` are the scorers to run, each
+    of which checks one property of a trace. If a detector found boxes for the question (pseudo-boxes), the scorers use
+    them as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -337,11 +341,12 @@ STAGE = describe(TRACE_SCORERS)
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Stage that scores the traces (responses of the teacher) of every draft (a question with its data), and keeps the
-    best trace if it is good enough.
+    """Stage (pipeline step) that scores the traces (responses of the teacher) of every draft (a question with its
+    data), and keeps the best trace if it is good enough.
 
-    ``models`` holds the endpoints of the run's models. ``scorers`` are the scorers of the recipe; a config may add
-    scorers. Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
+    ``models`` holds the settings of the run's models. ``scorers`` are the scorers (pieces of code that check one
+    property of a trace) of the recipe; a config may add scorers. Raises ConfigError if the config has invalid scorers,
+    arguments, floors (minimum values) or weights.
     """
 
     settings: VerifySettings

@@ -78,7 +78,7 @@ _REASONS = {
 
 @settings
 class TrajectoryCheckSettings:
-    """Holds the settings of the checks of trajectories (traces with code and its results)."""
+    """Holds the settings of the checks of trajectories (responses with code and its results)."""
 
     judges: Annotated[PositiveInt, "the number of judgements of a trajectory; all have to agree"] = 1
     temperature: Annotated[Temperature, "the judge's sampling temperature, if there are several judgements"] = 0.3
@@ -89,7 +89,7 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """Return the sampling settings of the judge model's replies about one trajectory (a trace with code): their
+        """Return the sampling settings of the judge model's replies about one trajectory (a response with code): their
         number, temperature and maximum length. A single reply is sampled with the temperature 0.
         """
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
@@ -119,7 +119,11 @@ class _Fails(Exception):
 
 @dataclass(frozen=True)
 class _Check:
-    """Holds one trajectory that is being verified: its trace, its turns, and the images that its code showed."""
+    """Holds one trajectory (a response with code) that is being verified.
+
+    ``draft`` is the question with its data. ``trace`` is the response with its answer, ``turns`` are its turns, and
+    ``images`` are the images that its code showed.
+    """
 
     draft: Draft
     trace: Trace
@@ -228,7 +232,10 @@ async def check_agreement(check: _Check, session: Session, settings: TrajectoryC
 
 
 def check_answer(answered: Verdict) -> None:
-    """Raise _Fails if the answer of a trajectory is wrong, or could not be graded. ``answered`` is its verdict."""
+    """Raise _Fails if the answer of a trajectory (a response with code) is wrong, or could not be graded.
+
+    ``answered`` is the verdict on the answer, i.e. the result of grading it.
+    """
     if answered.value is None:
         raise _Fails(UNVERIFIABLE, f"the answer could not be graded: {answered.reason}", answered.name)
     if answered.value < 1:
@@ -359,11 +366,11 @@ STAGE = Stage(
 
 @dataclass
 class VerifyTrajectories(CallingStage):
-    """Stage that executes and checks the trajectories (traces with code) of every draft (a question with its data), and
-    keeps the first trajectory that passes all checks.
+    """Stage (pipeline step) that executes and checks the trajectories (responses with code) of every draft (a question
+    with its data), and keeps the first trajectory that passes all checks.
 
     ``writing`` are the settings with which the stage :class:`groundtrace.stages.write_trajectories.WriteTrajectories`
-    wrote the trajectories. ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models,
+    wrote the trajectories. ``sandbox`` holds the settings of the sandbox, ``models`` the settings of the run's models,
     and ``roots`` the data folder and the run folder.
     """
 
@@ -377,7 +384,7 @@ class VerifyTrajectories(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function checks the trajectories
-        (traces with executed code) and chooses the first that passes all checks (:func:`verify`).
+        (responses with executed code) and chooses the first that passes all checks (:func:`verify`).
         """
         return partial(
             verify,

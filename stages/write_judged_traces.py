@@ -147,10 +147,10 @@ STAGE = Stage(
 
 @dataclass
 class WriteJudgedTraces(CallingStage):
-    """Stage that lets the teacher model write one trace for every question: a judge section, a think section and the
-    answer.
+    """Stage (pipeline step) that lets the teacher model write one trace for every question: a judge section, a think
+    section and the answer.
 
-    ``models`` holds the endpoints of the run's models. The think section is empty if the question has the label
+    ``models`` holds the settings of the run's models. The think section is empty if the question has the label
     ``simple``.
     """
 

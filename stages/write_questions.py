@@ -185,9 +185,9 @@ STAGE = Stage(
 
 @dataclass
 class WriteQuestions(CallingStage):
-    """Stage that lets the teacher model write a question, with its answer, for images that have none.
+    """Stage (pipeline step) that lets the teacher model write a question, with its answer, for images that have none.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: WriteSettings

@@ -62,7 +62,8 @@ class ShardSettings:
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
     """Return the number of shards (Parquet files) for the rows: at least one, but not more than the number of rows.
 
-    ``rows`` is the number of rows, and ``total_bytes`` is their size with their images.
+    ``rows`` is the number of rows, and ``total_bytes`` is their size with their images. ``settings`` holds the number
+    of shards or their average size.
     """
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
@@ -87,7 +88,8 @@ def write_shard(
     and its calls.
 
     ``rows`` are the rows in any order. ``path`` is the new file, ``schema`` its Arrow schema, and ``store`` opens the
-    images. ``ends`` is the file of the table; None means that no table is written. Both files are complete on return.
+    images. ``settings`` limits the size of row groups. ``ends`` is the file of the table; None means that no table is
+    written. Both files are complete on return.
 
     Returns the number of rows, the stream that counted and hashed the shard's bytes, and the digest of the ids. Raises
     ValueError for a repeated id.
@@ -111,8 +113,9 @@ def write_shard(
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
     """Return the rows with their images as one table, and the final outcomes of their records as another table.
 
-    A final outcome lists the stages that the record passed, and its model calls. The rows are converted to Arrow in
-    small parts. So only a few rows at a time are Python objects, which need far more RAM than Arrow tables.
+    A final outcome lists the stages that the record passed, and its model calls. ``schema`` is the Arrow schema of the
+    rows, and ``store`` opens their images. The rows are converted to Arrow in small parts. So only a few rows at a time
+    are Python objects, which need far more RAM than Arrow tables.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):

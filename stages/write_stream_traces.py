@@ -128,10 +128,10 @@ STAGE = Stage(
 
 @dataclass
 class WriteStreamTraces(CallingStage):
-    """Stage that lets the teacher model write traces (reasoning and answer) for every draft (a question with its data):
-    with boxes, or in words alone.
+    """Stage (pipeline step) that lets the teacher model write traces (reasoning and answer) for every draft (a question
+    with its data): with boxes, or in words alone.
 
-    ``models`` holds the endpoints of the run's models.
+    ``models`` holds the settings of the run's models.
     """
 
     settings: TraceSettings

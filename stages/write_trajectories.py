@@ -57,7 +57,8 @@ _HISTORY = "This is what you have written so far, with the results of your code:
 
 @settings
 class TrajectorySettings:
-    """Holds the settings with which the teacher model writes trajectories (traces of several turns with executed code).
+    """Holds the settings with which the teacher model writes trajectories (responses of several turns with executed
+    code).
 
     The default of ``max_turns`` is the number of turns with which the paper CodeDance trains.
     """
@@ -102,7 +103,7 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """Holds a trajectory (a trace of several turns with executed code) while the teacher model writes it.
+    """Holds a trajectory (a response of several turns with executed code) while the teacher model writes it.
 
     ``turns`` are the turns that are finished, and ``images`` are the images that their code showed. ``fault`` describes
     what is wrong with the trajectory, and ``reason`` is the reason of rejection; both are "" if nothing is wrong.
@@ -115,15 +116,16 @@ class Written:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the trajectory (a trace with executed code) has ended, with an answer or a fault."""
+        """Return whether the trajectory (a response with executed code) has ended, with an answer or a fault."""
         return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
 
 
 def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
-    """Return the prompt with which the teacher model writes the next turn of a trajectory (a trace of several turns
+    """Return the prompt with which the teacher model writes the next turn of a trajectory (a response of several turns
     with executed code).
 
-    ``written`` holds the earlier turns with the results of their code; the prompt shows these turns.
+    ``written`` holds the earlier turns for ``question`` with the results of their code; the prompt shows these turns.
+    ``settings`` are the settings of the trajectories, such as the maximum number of turns.
     """
     history: list[Part] = []
     if written.turns:
@@ -145,8 +147,8 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
 async def with_turn(
     written: Written, completion: Completion, trajectory: Trajectory, store: MediaStore, settings: TrajectorySettings
 ) -> Written:
-    """Execute the code of the next turn, and return the trajectory (a trace of several turns with executed code) with
-    this turn.
+    """Execute the code of the next turn, and return the trajectory (a response of several turns with executed code)
+    with this turn.
 
     ``written`` is the trajectory with its earlier turns, and ``completion`` is the teacher model's reply with the next
     turn. ``trajectory`` is the session of the sandbox that executes its code. ``store`` gets the images that the code
@@ -174,7 +176,7 @@ async def with_turn(
 def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
     """Store the images that executed code displayed, and return references to the stored images.
 
-    ``seen`` is the observation: the text and images that the code gave.
+    ``seen`` is the observation: the text and images that the code gave. The images are written to ``store``.
     """
     found = []
     for pixels in seen.images:
@@ -191,8 +193,8 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Let the teacher model continue a trajectory (a trace of several turns with executed code) until it ends with an
-    answer or a fault, and return the trajectory.
+    """Let the teacher model continue a trajectory (a response of several turns with executed code) until it ends with
+    an answer or a fault, and return the trajectory.
 
     ``first`` is the teacher's reply with the first turn. ``session`` makes the calls. ``sandbox`` holds the settings of
     the sandbox that executes the code, and ``store`` opens the question's images and stores the new ones. If the
@@ -230,7 +232,7 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Let the teacher model write trajectories (traces with executed code) for a question. Returns the draft (the
+    """Let the teacher model write trajectories (responses with executed code) for a question. Returns the draft (the
     question with its data) with the trajectories that reached an answer.
 
     ``session`` makes the calls. ``sandbox`` holds the settings of the sandbox that executes the code, and ``roots`` the
@@ -253,7 +255,7 @@ async def write(
 
 
 def _rejection(found: Sequence[Written], key: str) -> Reject:
-    """Return the rejection of a question for which no trajectory (trace with executed code) is usable.
+    """Return the rejection of a question for which no trajectory (response with executed code) is usable.
 
     Its reason and its detail are those of the first trajectory in ``found``. ``key`` is the cache key of the model
     reply that led to the rejection.
@@ -280,9 +282,10 @@ STAGE = Stage(
 
 @dataclass
 class WriteTrajectories(CallingStage):
-    """Stage that lets the teacher model write trajectories (traces with executed code) for every question.
+    """Stage (pipeline step) that lets the teacher model write trajectories (responses with executed code) for every
+    question.
 
-    ``sandbox`` holds the settings of the sandbox, ``models`` the endpoints of the run's models, and ``roots`` the data
+    ``sandbox`` holds the settings of the sandbox, ``models`` the settings of the run's models, and ``roots`` the data
     folder and the run folder.
     """
 
@@ -294,6 +297,6 @@ class WriteTrajectories(CallingStage):
 
     def work(self) -> Work:
         """Return the function to run on each draft (a question with its data). The function lets the teacher model
-        write trajectories, i.e. traces with executed code (:func:`write`).
+        write trajectories, i.e. responses with executed code (:func:`write`).
         """
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

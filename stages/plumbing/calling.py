@@ -62,9 +62,9 @@ class CallModels(beam.DoFn):
     elements are processed at the same time.
 
     The inputs are drafts (questions with their data), or other elements with an ``id``. ``stage`` is the description of
-    the stage (step of the pipeline), and ``models`` holds the endpoints of the run's models. The outputs are the
-    results and the rejections (``rejected``). A failed call, a used-up budget and a reply of the wrong form become
-    rejections. Any other exception is a defect of the code and fails the run.
+    the stage (step of the pipeline), and ``models`` holds the settings of the run's models. The outputs are the results
+    and the rejections (``rejected``). A failed call, a used-up budget and a reply of the wrong form become rejections.
+    Any other exception is a defect of the code and fails the run.
 
     If ``in_flight`` is 0, the limit is the larger of :data:`MIN_IN_FLIGHT` and twice the largest ``max_concurrency`` of
     the endpoints. The limit is so large because further elements must be ready to send their requests when a slow call
@@ -189,7 +189,7 @@ def call_models(
     """Apply :class:`CallModels` as the Beam step ``name``, and return its outputs.
 
     ``elements`` is the collection of inputs, and ``work`` is the coroutine function that is run on each of them.
-    ``stage`` is the description of the stage, and ``models`` holds the endpoints of the run's models. The argument
+    ``stage`` is the description of the stage, and ``models`` holds the settings of the run's models. The argument
     ``kept`` is the type of the results. ``tags`` maps the names of further outputs to the types of their elements. The
     outputs are ``kept`` (the results), ``rejected`` (the rejections), and one output for each name in ``tags``.
 
@@ -205,11 +205,10 @@ def call_models(
 class CallingStage(DraftStage):
     """Base class of the stages (steps of a pipeline) that call models.
 
-    A subclass is a dataclass. Its fields are its settings and ``models``, which holds the endpoints of the run's
-    models. Its method :meth:`work` returns a coroutine function with two arguments: a draft (a question with its data),
-    and the session that makes the calls. If ``spread`` is True, the drafts are redistributed over the workers before
-    the calls. It may be False if the stage before this one also calls models: that stage has already redistributed the
-    drafts.
+    A subclass is a dataclass. Its fields are its settings and ``models``, which holds the settings of the run's models.
+    Its method :meth:`work` returns a coroutine function with two arguments: a draft (a question with its data), and the
+    session that makes the calls. If ``spread`` is True, the drafts are redistributed over the workers before the calls.
+    It may be False if the stage before this one also calls models: that stage has already redistributed the drafts.
     """
 
     spread: ClassVar[bool] = True

@@ -19,7 +19,7 @@ _FILLED = ("settings", "roots", "models")
 
 
 def check_stage(stage: Any) -> None:
-    """Check that ``stage`` can be put into a recipe: it is a class of a stage whose fields can be filled.
+    """Check that ``stage`` can be put into a recipe (a pipeline): it is a class of a stage whose fields can be filled.
 
     Raises :class:`RecipeError` if it is not.
     """
@@ -120,9 +120,11 @@ def inserted(pipeline: Any, stage: DraftStage, after: str) -> Iterator[None]:
 
 
 class _Followed:
-    """Holds the outputs of a stage behind which ``stage`` is added, with what ``stage`` keeps in place of one output.
+    """Holds the ``outputs`` of a pipeline step (stage), one of which is replaced by the output ``kept`` of ``stage``.
 
-    ``output`` is the name of this output. ``after`` is what the user gave, for the message of a RecipeError.
+    ``stage`` is the stage that the user adds behind the other one. It reads the output with the name ``output``; later
+    steps then read what ``stage`` keeps. ``after`` is the name that the user gave for the other stage, for the message
+    of a RecipeError.
     """
 
     def __init__(self, outputs: Any, stage: DraftStage, after: str, output: str) -> None:

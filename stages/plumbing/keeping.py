@@ -53,8 +53,10 @@ class _KeepLowestKeys(beam.DoFn):
         self._stage, self._class_of, self._why = stage, class_of, why
 
     def process(self, draft: Draft, last: Mapping[str, str]) -> Iterator[object]:
-        """Emit the draft if its key (the hash of its id) is at most the highest key to keep in its class, or if it has
-        no class; otherwise emit a rejection. ``last`` maps each class to its highest key to keep.
+        """Emit the draft (question with its data), or a rejection if it is not kept.
+
+        The key of a draft is the hash of its id. A draft is kept if its key is at most the highest key to keep in its
+        class, or if it has no class. ``last`` maps each class to its highest key to keep.
         """
         count_in(self._stage.name)
         name = self._class_of(draft)

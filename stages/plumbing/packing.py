@@ -68,7 +68,10 @@ class PackedCoder(Coder):
         self._row = _row_coder(kind)
 
     def __reduce__(self) -> Any:
-        """Pickle only the record type and the spool folder, because a worker can create the row coder from the type."""
+        """Pickle only the record type and the folder of the spool (files on this machine).
+
+        The row coder is not pickled, because a worker can create it from the record type.
+        """
         return PackedCoder, (self._kind, self._folder)
 
     @classmethod

@@ -100,7 +100,8 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
-    """Return the row of a rejection, with all known data of the record. Columns without data are None.
+    """Return the output row of the rejected record ``rejected``, with all known data of the record. Columns without
+    data are None.
 
     ``context`` holds the data that all rows of the run have in common, such as the recipe's name.
     """

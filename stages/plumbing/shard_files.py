@@ -154,8 +154,9 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
 
 
 def entry_line(entry: ShardEntry) -> str:
-    """Return the line for a shard (Parquet file of rows) in the job's manifest (the list of its complete files), as
-    JSON.
+    """Return the line for a shard (Parquet file of rows) in the manifest of a job (the list of its complete files).
+
+    The line is JSON, and ``entry`` is its content.
     """
     return json.dumps({"shard": asdict(entry)})
 

@@ -51,8 +51,8 @@ class Reject(Exception):
 
     ``reason`` is the code of the reason, e.g. "too_easy". ``detail`` states what was wrong. ``key`` is the cache key of
     the model reply that led to the decision; None if there is no such reply. ``draft`` is the draft with everything
-    that the function added before the rejection; None if it added nothing. ``scorer`` is the name of the scorer whose
-    verdict led to the decision; None if no verdict led to it.
+    that the function added before the rejection; None if it added nothing. ``scorer`` is the name of the scorer (code
+    that checks a response) whose verdict (result) led to the decision; None if no verdict led to it.
     """
 
     def __init__(
@@ -122,8 +122,8 @@ class Stage:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Return all reasons for which the stage may reject a record, each with its meaning. If the stage calls models,
-        the reasons of failed calls are among them.
+        """Return all reasons for which the stage (pipeline step) may reject a record, each with its meaning. If the
+        stage calls models, the reasons of failed calls are among them.
         """
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
@@ -131,7 +131,7 @@ class Stage:
         """Return a copy of this description with the names of the prompts that the stage sends to the models of this
         run.
 
-        ``models`` holds the endpoints of the run's models. Some model families have their own prompts for points and
+        ``models`` holds the settings of the run's models. Some model families have their own prompts for points and
         boxes (:meth:`groundtrace.inference.role_calls.Asks.to`).
         """
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
@@ -216,10 +216,12 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_result(stage: Stage, before: object, after: object) -> None:
-    """Check the result of a stage's function. ``before`` is the input of the function, and ``after`` is its result.
+    """Check the result of the function of ``stage`` (a pipeline step). ``before`` is the input of the function, and
+    ``after`` is its result.
 
     Raises TypeError if ``before`` is a draft (a question with its data) and ``after`` is None. Exception: a sample
-    stage may return None, because it passes no draft on. Also raises the errors of :func:`check_added`.
+    stage, which reads some of the records, may return None, because it passes no draft on. Also raises the errors of
+    :func:`check_added`.
     """
     if after is None and isinstance(before, Draft) and not stage.is_sample:
         raise TypeError(

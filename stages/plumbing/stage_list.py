@@ -63,8 +63,8 @@ class StageList:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Return the model roles (jobs of models, such as judge) that must have endpoints, each once, in the order in
-        which they are first called.
+        """Return the model roles (jobs of models, such as judge) that must have endpoints (model servers), each once,
+        in the order in which they are first called.
         """
         return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
 
@@ -74,15 +74,16 @@ class StageList:
         which they are first called.
 
         These are the required roles and the optional roles. An optional role is called only if the config gives it an
-        endpoint.
+        endpoint (model server).
         """
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
         """Return the sorted names of the prompts that a run may send.
 
-        ``models`` holds the endpoints of the run, and ``settings`` its config. ``clips`` is False if the input is known
-        to have no clips. If the run calls any model, the result also has the prompt that requests a repaired reply.
+        ``models`` holds the settings of the models, and ``settings`` is the config of the run. ``clips`` is False if
+        the input is known to have no clips. If the run calls any model, the result also has the prompt that requests a
+        repaired reply.
         """
         sent = set[str]()
         for stage in self.stages:
@@ -103,8 +104,8 @@ class StageList:
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
         """Return one sentence for each stage (step of the pipeline) that left out a check of the records that it kept.
 
-        ``settings`` is the run's config, and ``models`` holds the endpoints. ``kept`` maps the name of each stage to
-        the number of records that it kept. The result is empty if nothing was left out.
+        ``settings`` is the run's config, and ``models`` holds the settings of the models. ``kept`` maps the name of
+        each stage to the number of records that it kept. The result is empty if nothing was left out.
         """
         found = []
         for stage in self.stages:

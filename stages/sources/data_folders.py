@@ -198,7 +198,7 @@ def _media_endings(builder: "datasets.DatasetBuilder") -> tuple[str, ...]:
 
 
 def _check_files(folder: Path, files: Iterable[str]) -> None:
-    """Raise InputError for the first file that is outside the folder after all links are followed.
+    """Raise InputError for the first of the ``files`` that is outside the folder after all links are followed.
 
     Raises UnsafeFile for a pipe or a device, since the library ``datasets`` would wait for it.
     """

@@ -236,7 +236,7 @@ def _is_inside(path: str, data_set: str) -> bool:
 
 
 def _read_url(url: str) -> bytes | None:
-    """Return the bytes of a file on the Hub or in an archive; None if it does not exist.
+    """Return the bytes of the file ``url`` on the Hub or in an archive; None if it does not exist.
 
     If the file is larger than an image may be, only its beginning is read: one byte more than allowed, so that the
     later check of the image refuses it.

@@ -23,7 +23,9 @@ UNKNOWN = "unknown"
 
 
 class Images(Format):
-    """Implements the format of folders that hold only images. It is tried only for recipes that write questions."""
+    """Implements the format of folders that hold only images. This format is tried only for recipes (pipelines) that
+    write questions.
+    """
 
     name = "images"
     lacks_questions = True

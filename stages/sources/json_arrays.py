@@ -71,7 +71,10 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
-    """Yield the objects of the array that begins at the next character. At the end, the position is after the array."""
+    """Yield the objects of the JSON array that begins at the next character of ``text``.
+
+    At the end, the next character of ``text`` is the one after the array.
+    """
     text.pass_sign()
     while text.next_sign() != "]":
         yield text.next_object()

@@ -221,7 +221,7 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
 
 
 def is_array(path: Place) -> bool:
-    """Return whether a file begins like one JSON array of objects, and not like JSON Lines."""
+    """Return whether the file ``path`` begins like one JSON array of objects, and not like JSON Lines."""
     first = _first_line(path)
     return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
 

@@ -37,7 +37,8 @@ def row_records(
     found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
     """Convert the rows of a source to records, as :func:`placed_records` does. ``found`` yields all rows of the source
-    in order, without their places. The place of a row in the source is its number, such as "row 12".
+    in order, without their places. The place of a row in the source is its number, such as "row 12". Media that rows
+    contain as bytes are written to ``store``.
     """
     return placed_records(((f"row {number}", row) for number, row in enumerate(found, 1)), source, rows, store)
 

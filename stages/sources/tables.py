@@ -130,7 +130,8 @@ def _lists(path: Place, rows: RowSettings) -> Iterator[tuple[str, dict[str, Any]
 
 
 def _rows(path: Place) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of the file, each with its place, such as "line 12" of a CSV file or "entry 5" of a JSON array.
+    """Yield the rows of the file ``path``, each with its place, such as "line 12" of a CSV file or "entry 5" of a JSON
+    array.
 
     Only a few rows are in memory at a time. Raises InputError at the first invalid row.
     """
@@ -148,7 +149,7 @@ def _rows(path: Place) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _first_odd_byte(path: Place) -> int:
-    """Return the offset of the first byte that is not UTF-8, for an error message.
+    """Return the offset of the first byte of the file ``path`` that is not UTF-8, for an error message.
 
     Special case: if the last character of the file is incomplete, the result is the file's length.
     """
@@ -165,8 +166,10 @@ def _first_odd_byte(path: Place) -> int:
 
 
 def _cells(path: str, text: TextIO) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows below the header, each with the number of its first line, such as "line 12". An empty cell is
-    None.
+    """Yield the rows of a CSV or TSV file, each with the number of its first line, such as "line 12".
+
+    ``text`` is the opened file, and ``path`` is its path. A row maps the names in the header to the cells. An empty
+    cell is None.
 
     Blank rows, and columns without a name, are left out. Raises InputError for a row that does not fit the header, for
     a line of more than :data:`MAX_LINE_BYTES` characters, and for a row of more than :data:`MAX_ROW_CHARS` characters,

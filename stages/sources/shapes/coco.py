@@ -203,7 +203,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(path: Place) -> tuple[float, int]:
-    """Return the time of the file's last change and its size in bytes; zeros for a missing file.
+    """Return the time of the last change and the size in bytes of the file ``path``; zeros for a missing file.
 
     These values change if the file is overwritten, so that the file is then read again and not taken from the cache.
     """

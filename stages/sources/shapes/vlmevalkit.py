@@ -89,7 +89,7 @@ def _media(row: Row, index: str) -> Iterator[Any]:
 
 
 def _items(value: Any) -> list[str]:
-    """Return the texts in a cell: the items of the cell's list, or the one text of a cell without a list.
+    """Return the texts in the table cell ``value``: the items of its list, or the one text of a cell without a list.
 
     Returns an empty list for an empty cell. Raises BadRow if the text of the cell begins and ends like a list, but
     cannot be read as a list of texts.
@@ -110,7 +110,7 @@ def _items(value: Any) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """Return the text of a cell; empty for None and for pandas' "nan"."""
+    """Return the text of the table cell ``value``; "" for None and for the text "nan", which pandas writes for it."""
     text = "" if value is None else str(value).strip()
     return "" if text.casefold() in _NONE else text
 
