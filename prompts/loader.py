@@ -300,7 +300,10 @@ def _parse(name: str, data: bytes) -> Prompt:
 
 
 def _user_part(name: str, part: object) -> tuple[str, str]:
-    """Return the kind (``text`` or ``media``) and the value of a part of the user turn."""
+    """Return the kind (``text`` or ``media``) and the value of ``part``, a part of the user turn in a prompt file.
+
+    ``name`` is the name of the prompt, for errors. Raises PromptError if the part has another form.
+    """
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
         raise PromptError(

@@ -233,7 +233,9 @@ Those shards have all of these columns in every recipe; a column that the recipe
 
 
 def _feature(kind: pa.DataType) -> object:
-    """Return the feature type that the library ``datasets`` uses for an Arrow type, in its JSON form."""
+    """Return the feature type that the library ``datasets`` uses for the Arrow type ``kind``, in the JSON form of
+    ``datasets``.
+    """
     if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):
@@ -310,7 +312,8 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 def _described(written: bytes) -> Mapping[str, Mapping[str, Any]]:
     """Return the descriptions of columns, as a mapping from each column's name to its description.
 
-    ``written`` is the JSON text of the descriptions in a shard. Raises ValueError if this text is damaged.
+    ``written`` is the JSON text of the descriptions in a shard (Parquet file of rows). Raises ValueError if this text
+    is damaged.
     """
     try:
         listed = json.loads(written)

@@ -144,7 +144,10 @@ class FitRule:
 
     @staticmethod
     def _short(long_px: int, width: int, height: int) -> int:
-        """Return the shorter side in px that keeps the aspect ratio if the longer side is ``long_px``."""
+        """Return the shorter side in px of a resized image whose longer side is ``long_px``.
+
+        The original image has the longer side ``width`` and the shorter side ``height``; its aspect ratio is kept.
+        """
         return max(1, round(long_px / (width / height)))
 
 
@@ -313,7 +316,8 @@ def outside_frame(
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
     """Return the values that a model with this coordinate frame writes for the right and the bottom edge of an image.
 
-    Only the frames in pixels of a resized image use ``rule``. ``qwen2.5-resized-px`` needs a :class:`ResizeRule`, and
+    The image has the size ``width_px`` x ``height_px``. ``rule`` describes how the model's processor resizes it. Only
+    the frames in pixels of a resized image use ``rule``. ``qwen2.5-resized-px`` needs a :class:`ResizeRule`, and
     ``claude-resized-px`` a :class:`FitRule`. If ``rule`` has the other class, the frame's default rule is used.
     """
     _check_sides(width_px, height_px)

@@ -37,7 +37,7 @@ _RESPONSE_CHARS = 60
 
 @contextmanager
 def naming_record(record_id: str) -> Iterator[None]:
-    """Add the id of the record to an error that is raised in the ``with`` block."""
+    """Add the record's id ``record_id``, as a note, to an error that is raised in the ``with`` block."""
     try:
         yield
     except Exception as error:
@@ -47,7 +47,7 @@ def naming_record(record_id: str) -> Iterator[None]:
 
 @contextmanager
 def naming_response(text: str) -> Iterator[None]:
-    """Add the start of the response ``text`` to an error that is raised in the ``with`` block."""
+    """Add the start of the response ``text``, as a note, to an error that is raised in the ``with`` block."""
     try:
         yield
     except Exception as error:

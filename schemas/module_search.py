@@ -1,5 +1,5 @@
-"""Finds the modules of users' plug-ins: on Python's import path, beside a recipe, in the current folder, and beside a
-user's config.
+"""Finds the modules of users' plug-ins: on Python's import path, beside a recipe (file of a pipeline), in the current
+folder, and beside a user's config.
 """
 
 import importlib.machinery
@@ -49,7 +49,9 @@ def search_beside(config: Path | None) -> None:
 
 
 def add_recipe_folder(folder: str) -> None:
-    """Add a recipe's folder to the import path, before the folders of other recipes, and behind all other folders.
+    """Add the folder of a recipe (file of a pipeline) to the import path.
+
+    The folder is put before the folders of other recipes, and behind all other folders.
 
     So a module beside the recipe cannot take the place of one of Groundtrace or of an installed package. A folder that
     Python or the user has put on the import path, such as the folder of a script, keeps its place.
@@ -66,7 +68,7 @@ def add_recipe_folder(folder: str) -> None:
 
 
 def recipe_folders() -> tuple[str, ...]:
-    """Return the folders of the recipes of users that were imported in this process."""
+    """Return the folders of the users' recipes (files of pipelines) that were imported in this process."""
     return tuple(_recipes)
 
 

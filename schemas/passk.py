@@ -1,4 +1,4 @@
-"""Computes the pass rate and pass@k from numbers of attempts.
+"""Computes the pass rate and pass@k from numbers of attempts (sampled answers to a question).
 
 The pass rate is the fraction of attempts that are right; the paper SAIL-RL calls it "pass@4" for four samples. pass@k
 is the probability that at least one of k attempts is right, if they are drawn without replacement from n attempts. The
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def pass_rate(c: int, k: int) -> float:
-    """Return the pass rate, which is the share of right attempts, in [0, 1].
+    """Return the pass rate, which is the share of right attempts (sampled answers to a question), in [0, 1].
 
     Args:
         c: the number of right attempts, 0 <= c <= k.
@@ -24,8 +24,8 @@ def pass_rate(c: int, k: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return pass@k, an estimate in [0, 1] of the probability that at least one of k attempts is right. It is the
-    unbiased estimate 1 - C(n-c, k) / C(n, k).
+    """Return pass@k, an estimate in [0, 1] of the probability that at least one of k attempts (sampled answers) is
+    right. It is the unbiased estimate 1 - C(n-c, k) / C(n, k).
 
     The quotient of binomials is computed as the product of ``1 - k/i`` for i from n - c + 1 to n. This product neither
     overflows for large n nor loses digits by cancellation (Chen et al. 2021, arXiv:2107.03374, section 2.1).

@@ -136,8 +136,8 @@ class Question:
 
 @record
 class Call:
-    """Records one call that a stage made to a model. The record shows later which calls led to a row of the output, and
-    what they cost.
+    """Records one call that a stage (pipeline step) made to a model. The record shows later which calls led to a row of
+    the output, and what they cost.
 
     A call returns one or more samples (replies). Four fields have one entry for each sample; the last three of them are
     () if all their entries would be 0 or "":
@@ -359,10 +359,10 @@ class Rejected:
 
     ``cache_key`` is the cache key of the model's reply that led to the rejection (None if no reply did). ``calls`` are
     the calls to models that were made for the record, and ``cost_usd`` is the cost that they would have without the
-    cache. ``rejected_by`` is the name of the scorer whose verdict led to the rejection (None if no verdict did).
-    ``draft`` is the last state of the record (the question with its data), without the calls; None if the record did
-    not become a question. In this case, ``origin`` holds the data of the input. Comparisons ignore ``draft`` and
-    ``origin``.
+    cache. ``rejected_by`` is the name of the scorer (code that checks a response) whose verdict led to the rejection
+    (None if no verdict did). ``draft`` is the last state of the record (the question with its data), without the calls;
+    None if the record did not become a question. In this case, ``origin`` holds the data of the input. Comparisons
+    ignore ``draft`` and ``origin``.
     """
 
     id: str

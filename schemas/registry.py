@@ -1,5 +1,5 @@
-"""Finds the exchangeable parts of this project by name. Parts are, for example, scorers, answer types and input
-formats. Each kind of part has its own registry.
+"""Finds the exchangeable parts of this project by name. Parts are, for example, scorers (code that checks a response),
+answer types and input formats. Each kind of part has its own registry.
 
 A registry maps a name to a path ``module:NAME``. The value at this path is imported when the name is looked up. Parts
 from outside this repository (plug-ins) are found in the same way. One of two things gives a plug-in its name:
@@ -473,7 +473,7 @@ def check_parts(config: Mapping[str, Any]) -> None:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a part of a config, and the names of its keys."""
+    """Yield the texts in ``value``, a config or a part of it, and the names of the keys."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield str(name)

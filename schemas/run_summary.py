@@ -184,7 +184,7 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """Holds how many replies of an endpoint named another model than the requested one.
+    """Holds how many replies of an endpoint (model server) named another model than the requested one.
 
     ``asked`` is the requested model. ``answered`` holds the number of replies for each other name. Such a name can be a
     dated version of the requested model, a path to it, or the name of a different model.

@@ -118,7 +118,8 @@ def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Return the value of the JSON file ``path``.
 
     Raises ValueError if the file is not JSON in UTF-8, or is nested too deeply. Raises :class:`UnsafeFile` if the file
-    has more than :data:`MAX_BRACKETS` opening brackets, and the errors of :func:`read_regular`.
+    has more than ``max_bytes`` bytes or more than :data:`MAX_BRACKETS` opening brackets, and the errors of
+    :func:`read_regular`.
     """
     data = read_regular(path, max_bytes)
     if data.count(b"[") + data.count(b"{") > MAX_BRACKETS:
@@ -156,7 +157,10 @@ def refuse_special(path: Path) -> None:
 
 
 def _opened(path: Path, flags: int) -> int:
-    """Open a regular file, and return its file descriptor. A pipe is refused without waiting for its other end."""
+    """Open the regular file ``path``, and return its file descriptor. ``flags`` are those of ``os.open``.
+
+    Raises :class:`UnsafeFile` for a pipe or a device, without waiting for another process to open a pipe.
+    """
     handle = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):

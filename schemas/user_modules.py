@@ -275,19 +275,22 @@ def _is_of_user(name: str) -> bool:
 
 
 def _is_of_package(name: str) -> bool:
-    """Return whether an imported module is one of an installed package."""
+    """Return whether the imported module with this name belongs to an installed package."""
     file = file_of(sys.modules.get(name))
     return file is not None and is_installed(file)
 
 
 def _is_python(name: str) -> bool:
-    """Return whether an imported module is a Python file or a folder. Other modules may refuse a second import."""
+    """Return whether the imported module with this name is a Python file or a folder of modules.
+
+    Other modules, such as compiled ones, may refuse a second import.
+    """
     file = file_of(sys.modules[name])
     return file is None or file.suffix == ".py"
 
 
 def _forget(name: str) -> None:
-    """Remove a module from the modules that Python has imported, and delete its bytecode file."""
+    """Remove the module with this name from the modules that Python has imported, and delete its bytecode file."""
     module = sys.modules.pop(name)
     parent, _, attribute = name.rpartition(".")
     # `from parent import module` takes the attribute before it imports
