@@ -71,7 +71,8 @@ class Replayed:
             with their stored replies (:func:`groundtrace.publishing.view.replies.with_replies`).
         traces: All traces (responses of the teacher model) with their verdicts (results of checks), as
             :func:`groundtrace.publishing.view.record.traces_of` returns them.
-        marks: The boxes, points and masks in the replies of detector, pointer and segmenter.
+        marks: The boxes, points and masks in the replies of the models that locate objects: detector, pointer and
+            segmenter.
         notes: The reasons why the boxes, points and masks of some replies are not in ``marks``
             (:class:`groundtrace.publishing.view.model_marks.ModelMarks`).
     """
@@ -92,11 +93,11 @@ def replay(run: Path, record_id: str, pipeline: str = "", cache: Path | None = N
     stages did.
 
     ``pipeline`` is the path of the pipeline's file; "" for the bundled pipeline that the run names. With "", a run that
-    needs a user's own code, another config file, or data that is not on this machine is refused with a UserError.
-    The reason is that somebody else may have made the run
-    (:func:`groundtrace.pipelines.running.foreign_run.harmless`). Also raises UserError if the run, its stored replies,
-    its input or its pipeline cannot be read any more, or if the input does not have the record. ``cache`` is the folder
-    of the reply cache; None for the cache in the run folder.
+    needs a user's own code, another config file, or data that is not on this machine is refused with a UserError. The
+    reason is that somebody else may have made the run (:func:`groundtrace.pipelines.running.foreign_run.harmless`).
+    Also raises UserError if the run, its stored replies, its input or its pipeline cannot be read any more, or if the
+    input does not have the record. ``cache`` is the folder of the reply cache (the stored replies); None for the cache
+    in the run folder.
     """
     summary = read_summary(run)
     read_replies(run, [""], cache)  # an error if the cache cannot be read
@@ -233,8 +234,10 @@ def _lines(file: Path) -> list[Json]:
 
 
 def main() -> int:
-    """Replay the record that a JSON object on the standard input names, and write the result to a file. Returns the
-    exit code: 1 after an error of the user, otherwise 0.
+    """Replay the record that a JSON object on the standard input names, and write the result to a file.
+
+    A replay repeats the stages of a finished run for one record, with stored replies of models. Returns the exit code:
+    1 after an error of the user, otherwise 0.
     """
     asked = json.loads(sys.stdin.read())
     folder = Path(asked["folder"])
@@ -251,7 +254,10 @@ def main() -> int:
 
 
 def _end_with_the_view(view: int, folder: Path) -> None:
-    """End this process, and remove its temporary folder, at SIGTERM or when the process with the id ``view`` ends."""
+    """Let this process end, and remove its temporary folder, at SIGTERM or when ``beam view`` ends.
+
+    ``view`` is the process id of ``beam view``, which started this process. ``folder`` is the temporary folder.
+    """
 
     def end(*_: object) -> None:
         shutil.rmtree(folder, ignore_errors=True)

@@ -80,7 +80,8 @@ def _run_waves(plan: Plan) -> list[Wave]:
     """Run all stages of the pipeline in waves (passes over the input), and return the result of each wave.
 
     Waves are run until the target number of SFT rows is reached, or until the input or the budget is exhausted. Without
-    a target number, there is one wave. The files of the last wave stay in the staging folder.
+    a target number, there is one wave. The files of the last wave stay in the staging folder (the folder for new
+    outputs).
     """
     target = plan.arguments.target_sft
     if target is None:

@@ -223,7 +223,7 @@ def _configured(
 def _context(columns: Mapping[Column[Any], Any]) -> Context:
     """Return the context: an object from which scorers (code that checks a response) read further data.
 
-    It holds the values in ``columns``, by column. Raises UserError for a value that its column cannot hold.
+    The context holds the values in ``columns``, by column. Raises UserError for a value that its column cannot hold.
     """
     context = Context()
     for column, value in columns.items():

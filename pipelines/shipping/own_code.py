@@ -1,4 +1,4 @@
-"""Makes a wheel of Groundtrace itself, for workers on other machines. It holds exactly the code that runs here."""
+"""Makes a wheel of Groundtrace itself, for workers on other machines. The wheel holds the same code that runs here."""
 
 import importlib.metadata
 import os

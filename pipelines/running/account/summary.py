@@ -78,7 +78,7 @@ class Wave:
     def summary(self) -> dict[str, Any]:
         """Return the entry of this wave (a pass over the input) in ``run.json``.
 
-        It holds three numbers: the available questions, the used questions, and the SFT rows.
+        The entry holds three numbers: the available questions, the used questions, and the SFT rows.
         """
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
@@ -199,8 +199,8 @@ def truncated_replies(
     run.
 
     A reply is truncated if it reaches its limit of tokens. The limit of a stage's first request is the stage's setting
-    ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit, up to the
-    endpoint's (model server's) setting ``max_tokens_limit``.
+    ``max_tokens``. If a truncated reply cannot be parsed, the stage repeats the request with twice the limit. The new
+    limit is at most ``max_tokens_limit``, a setting of the endpoint (model server).
 
     The result always names ``max_tokens_limit``, because raising it always helps. Raising ``max_tokens`` helps only if
     no repeated request was truncated, i.e. if the largest limit of a truncated reply equals ``max_tokens``. Only in

@@ -85,13 +85,16 @@ class Interrupting:
         self._last_s = float("-inf")
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        """Raise KeyboardInterrupt, unless this method raised it in the last :data:`SAME_STOP_S` seconds."""
+        """Raise KeyboardInterrupt, because the signal ``number`` has arrived.
+
+        Nothing is raised if this method has raised it less than :data:`SAME_STOP_S` seconds ago.
+        """
         if time.monotonic() - self._last_s > SAME_STOP_S:
             self.number, self._last_s = number, time.monotonic()
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the last signal to the main thread again, because Python ignored the KeyboardInterrupt of this signal.
+        """Send the latest signal to the main thread again, because Python ignored the KeyboardInterrupt of this signal.
 
         If this object has not handled a signal yet, SIGINT is sent.
 

@@ -99,7 +99,11 @@ class _NoteRecords(beam.DoFn):
         self._read: list[tuple[int, str]] = []
 
     def process(self, record: tuple[int, str]) -> None:
-        """Write the number and the id of the record."""
+        """Store the number (line or row in the input) and the id of a record that was read.
+
+        They are collected in a list, which is written to a Parquet file when it is long enough, and at the end of the
+        bundle (Beam's unit of work).
+        """
         self._read.append(record)
         if len(self._read) >= RECORDS_AT_ONCE:
             self._write()

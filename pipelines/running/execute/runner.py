@@ -73,7 +73,7 @@ def _worker_code(recipe_file: Path | None) -> str:
 
 
 def _is_quiet() -> bool:
-    """Return whether the workers print nothing. The result is True unless the user gives ``--verbose``.
+    """Return whether the workers print nothing. The result is False if the user gives ``--verbose``, and else True.
 
     The output of the workers is usually not needed, because the error of a run reaches the driver (the main process).
     """

@@ -21,14 +21,15 @@ def check_plan(plan: Plan) -> None:
     """Raise an error if a run cannot be executed, or if it would damage data in its folder. No file is changed.
 
     ``plan`` holds what the run needs, such as its recipe, settings, input and run folder. If the run needs more open
-    files than this process may have, the function increases the limit of open files of this process. Raises
-    :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run,
-    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used,
-    :class:`groundtrace.publishing.reading.InspectError` for a damaged or unreadable config in the folder,
-    :class:`groundtrace.stages.sources.base.InputError` for an input without a required field,
-    :class:`groundtrace.config.extras.MissingExtra` for a missing package, and
-    :class:`groundtrace.inference.open_files.TooFewFiles` if the concurrent requests of the run need more open files
-    than the system allows.
+    files than this process may have, the function increases the limit of open files of this process. Raises:
+
+    - :class:`groundtrace.pipelines.running.plan.options.OptionError` for options that do not fit this run.
+    - :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a folder that cannot be used.
+    - :class:`groundtrace.publishing.reading.InspectError` for a damaged or unreadable config in the folder.
+    - :class:`groundtrace.stages.sources.base.InputError` for an input without a required field.
+    - :class:`groundtrace.config.extras.MissingExtra` for a missing package.
+    - :class:`groundtrace.inference.open_files.TooFewFiles` if the concurrent requests of the run need more open files
+      than the system allows.
     """
     arguments = plan.arguments
     arguments.budget.check_prices(plan.models_asked)

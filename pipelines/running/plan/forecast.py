@@ -81,8 +81,8 @@ class Sums:
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence``.
 
-    ``degrees`` is the number of degrees of freedom of T. Up to 200 degrees, the quantile is found by bisection on the
-    distribution function. For whole degrees of freedom, the distribution function is a finite sum (Abramowitz and
+    ``degrees`` is the number of degrees of freedom of T. For at most 200 degrees, the quantile is found by bisection on
+    the distribution function. For whole degrees of freedom, the distribution function is a finite sum (Abramowitz and
     Stegun 26.7.3 and 26.7.4). Above 200 degrees, the expansion around the normal quantile is used (Abramowitz and
     Stegun 26.7.5). Raises ValueError for fewer than 1 degree.
     """
@@ -130,10 +130,10 @@ def forecast_text(
     sample of limited size; the calls of such a stage do not exceed the maximum of the stage. Other stages draw a sample
     and pass it on; the calls of all later stages do not exceed the calls for a full sample.
 
-    All calls are priced as if they were sent, so a preview from the cache gives the same forecast. If no endpoint has a
-    price, tokens are forecast instead of the cost. The interval of calls and cost is Student's prediction interval for
-    the records that are not in the preview. The interval of the number of rows is Wilson's. Few previewed records give
-    wide intervals. Raises ValueError if ``summary`` is not of a preview.
+    All calls are priced as if they were sent, so a preview from the cache gives the same forecast. If no endpoint
+    (model server) has a price, tokens are forecast instead of the cost. The interval of calls and cost is Student's
+    prediction interval for the records that are not in the preview. The interval of the number of rows is Wilson's. Few
+    previewed records give wide intervals. Raises ValueError if ``summary`` is not of a preview.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:

@@ -35,7 +35,7 @@ def fresh_since(root: Path) -> str:
 
     A run in this folder does not use a stored reply of a model if the reply is older than this time. Without such a
     time, the run uses replies of any age. ``root`` is the run folder RUN (the output folder of a pipeline's runs).
-    Raises FreshnessError if the file RUN/.fresh.json is damaged.
+    Raises FreshnessError if the file ``.fresh.json`` in the run folder is damaged.
     """
     file = own_file(root, FRESH)
     try:
@@ -50,11 +50,12 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """Write the present time into RUN/.fresh.json, so that only models' replies since this time are used.
+    """Write the present time into ``.fresh.json`` in the run folder, so that only models' replies since this time are
+    used.
 
-    ``root`` is the run folder RUN. If the last run with ``--fresh`` in RUN did not finish, or its budget ended it, the
-    file keeps the time of that run. The new run then resumes that run, and uses its replies. Raises FreshnessError if
-    the file is damaged.
+    ``root`` is the run folder. If the last run with ``--fresh`` in this folder did not finish, or its budget ended it,
+    the file keeps the time of that run. The new run then resumes that run, and uses its replies. Raises FreshnessError
+    if the file is damaged.
     """
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
@@ -65,7 +66,7 @@ def end_fresh(root: Path) -> None:
     """Record that the last run with ``--fresh`` in the run folder ``root`` failed because replies were unusable.
 
     The next run with ``--fresh`` then requests all replies anew. Nothing is done if no run had ``--fresh``. Raises
-    FreshnessError if the file RUN/.fresh.json is damaged.
+    FreshnessError if the file ``.fresh.json`` in the run folder is damaged.
     """
     if since := fresh_since(root):
         write_atomically(root / FRESH, json.dumps({"since": since, "has_failed": True}))
@@ -75,8 +76,8 @@ def is_unfinished_fresh(root: Path) -> bool:
     """Return whether the last run with ``--fresh`` in a run folder is unfinished, or was ended by its budget.
 
     A run with this option ignores older stored replies of models. A run that failed because replies were unusable
-    (:func:`end_fresh`) does not count as unfinished. ``root`` is the run folder RUN. The result is False if no run had
-    ``--fresh``. Raises FreshnessError if the file RUN/.fresh.json is damaged.
+    (:func:`end_fresh`) does not count as unfinished. ``root`` is the run folder. The result is False if no run had
+    ``--fresh``. Raises FreshnessError if the file ``.fresh.json`` in the run folder is damaged.
     """
     since = fresh_since(root)
     if since and read_json(root / FRESH).get("has_failed"):

@@ -64,14 +64,17 @@ class LocalRun:
 
     @property
     def staging(self) -> Path:
-        """Return the staging folder, RUN/.staging, in which outputs are written before they replace the old outputs."""
+        """Return the subfolder ``.staging`` of the run folder, in which new outputs are written before they replace the
+        old ones.
+        """
         return self.root / ".staging"
 
     @property
     def previous(self) -> Path:
-        """Return the folder of older outputs, RUN/previous.
+        """Return the subfolder ``previous`` of the run folder, which holds older outputs.
 
-        A new run moves the old outputs of the run folder into it, if they have rows and differ from the new outputs.
+        A new run moves the old outputs of the run folder into this subfolder, if they have rows and differ from the new
+        outputs.
         """
         return self.root / "previous"
 
@@ -118,7 +121,8 @@ class LocalRun:
                 are used, even those of another input, because the cache finds them by the content of their requests.
 
         Raises :class:`RunFolderError` if the folder cannot be used or written, and
-        :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if RUN/.fresh.json is damaged.
+        :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError` if the file ``.fresh.json`` in the run
+        folder is damaged.
         """
         self.check(fingerprint, resume)
         try:
@@ -253,11 +257,11 @@ class LocalRun:
         """
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs of the run folder with the new ones, which are in its staging folder RUN/.staging.
+        """Replace the old outputs of the run folder with the new ones, which are in its subfolder ``.staging``.
 
         ``run.json`` is replaced last, because it marks a complete run. If ``keep_previous`` is True, the old outputs
-        are kept in RUN/previous. If the process is killed meanwhile, the next :meth:`prepare` finishes the commit. At
-        any time, the disk holds all outputs of the old run or of the new run.
+        are kept in the subfolder ``previous``. If the process is killed meanwhile, the next :meth:`prepare` finishes
+        the commit. At any time, the disk holds all outputs of the old run or of the new run.
         """
         if keep_previous:
             (self.staging / _KEEP).touch()

@@ -1,4 +1,4 @@
-"""Finds the reply caches of other runs, from which a run can copy replies."""
+"""Finds the reply caches (stored replies of models) of other runs, from which a run can copy replies."""
 
 import contextlib
 from collections.abc import Sequence
@@ -36,7 +36,8 @@ def neighbours_of(plan: Plan, since: str) -> tuple[Neighbour, ...]:
 def unsearched_line(neighbours: Sequence[Neighbour]) -> list[str]:
     """Return a line that names the number of caches that a run does not search; [] if it searches all of them.
 
-    ``neighbours`` are the caches of all other runs that hold replies for the run.
+    A cache holds stored replies of models. ``neighbours`` are the caches of all other runs that hold replies for the
+    run.
     """
     older = len(neighbours) - MAX_NEIGHBOURS
     if older <= 0:

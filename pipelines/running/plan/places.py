@@ -68,8 +68,8 @@ def cache_path(named: str | None, folder: LocalRun) -> str:
     the file is then in the run folder ``folder``.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` if ``named`` is empty, or is a part of the
-    run folder that each run rewrites, such as ``RUN/sft``. Also raises OptionError if ``named`` is a run folder on this
-    machine that has a reply cache: the user should name its subfolder ``cache`` instead. Raises
+    run folder that each run rewrites, such as its subfolder ``sft``. Also raises OptionError if ``named`` is a run
+    folder on this machine that has a reply cache: the user should name its subfolder ``cache`` instead. Raises
     :class:`groundtrace.storage.places.StorageError` for an invalid URL.
     """
     if named is None:

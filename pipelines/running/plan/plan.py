@@ -146,9 +146,9 @@ class Plan:
     def revision(self) -> str:
         """Return the revision of the code that makes the rows: that of Groundtrace, and a digest of the user's code.
 
-        The user's code consists of the recipe's file, unless the recipe is a bundled one, of the files of the user's
-        plug-ins, and of the files that these files import from their own folders. If there is no code of the user, the
-        result is only the revision of Groundtrace.
+        The user's code consists of the files of the user's recipe and plug-ins, and of the files that these import from
+        their folders. A bundled recipe does not count. If there is no code of the user, the result is only the revision
+        of Groundtrace.
         """
         return revision_with(self.own_code)
 

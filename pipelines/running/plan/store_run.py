@@ -176,7 +176,7 @@ class StoreRun(LocalRun):
         """Replace the old outputs of the run folder with the new ones, which are in the staging folder.
 
         This is done first in the working copy on this machine, then in the store. If ``keep_previous`` is True, the old
-        outputs are kept in RUN/previous.
+        outputs are kept in the subfolder ``previous``.
         """
         super().commit(keep_previous)
         self.deliver(keep_previous)
@@ -186,8 +186,8 @@ class StoreRun(LocalRun):
         """Replace the old outputs in the store with the outputs of the working copy on this machine.
 
         ``run.json`` is written last: a folder without it holds no finished run. If ``keep_previous`` is True, the old
-        outputs are kept in RUN/previous. If this process loses the lock of the folder, the method changes nothing more
-        and raises :class:`groundtrace.storage.lease.Lost`.
+        outputs are kept in the subfolder ``previous``. If this process loses the lock of the folder, the method changes
+        nothing more and raises :class:`groundtrace.storage.lease.Lost`.
         """
         assert self._lease is not None, "a folder is delivered while it is held"
         old, new = self._outputs_there(), self._outputs_here()

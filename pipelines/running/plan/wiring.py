@@ -215,9 +215,9 @@ class _StageVisitor(PipelineVisitor):
 
 
 def _outermost(node: Any) -> Any:
-    """Return the outermost stage (pipeline step) around ``node``, as a node of the DAG; None if no stage is around it.
+    """Return the outermost stage (pipeline step) around ``node``, as a node of Beam's graph; None if there is none.
 
-    ``node`` is a node of Beam's DAG, and may itself be the outermost stage.
+    ``node`` is a node (a transform) of Beam's graph, and may itself be the outermost stage.
     """
     found = None
     while node is not None:
@@ -254,9 +254,9 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
 def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     """Raise PipelineError if a recipe loses the records that a stage (pipeline step) rejects, or those that it keeps.
 
-    ``node`` is the stage in Beam's DAG. ``taken`` holds the collections that are used, e.g. as the input of another
-    stage. If the stage can reject records, it must have an output for them, and this output must be used. At least one
-    of the stage's outputs for kept records must be used, too.
+    ``node`` is the stage in Beam's graph of transforms. ``taken`` holds the collections that are used, e.g. as the
+    input of another stage. If the stage can reject records, it must have an output for them, and this output must be
+    used. At least one of the stage's outputs for kept records must be used, too.
     """
     stage, outputs = node.transform.stage, node.outputs
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
