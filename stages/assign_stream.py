@@ -61,7 +61,8 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
     """Return the draft (a question with its data) with the form in which the teacher model reasons about it: with
     boxes, or in words alone.
 
-    Raises :class:`Reject` if the form is with boxes but the question has no boxes.
+    A hash of the question's id chooses the form, with the weights in ``settings``. Raises :class:`Reject` if the form
+    is with boxes but the question has no boxes.
     """
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:

@@ -85,10 +85,10 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
     """Let the policy (the model to be trained) answer a question k times, and return the draft (a question with its
     data) with the k graded answers.
 
-    Equal answers are graded once. ``session`` makes the calls. ``judged`` is True if a judge model grades answers in
-    free text. Without such a judge, a question with free text as its gold answer is rejected before any call, because
-    only answers equal to the gold answer could be graded. ``form`` is the form of response that the prompt requests
-    (:func:`attempt_prompt`).
+    Equal answers are graded once. ``session`` makes the calls. ``settings`` holds the number k and the sampling.
+    ``judged`` is True if a judge model grades answers in free text. Without such a judge, a question with free text as
+    its gold answer is rejected before any call, because only answers equal to the gold answer could be graded. ``form``
+    is the form of response that the prompt requests (:func:`attempt_prompt`).
 
     Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded.
     """

@@ -111,8 +111,8 @@ def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict
     ``settings`` holds two limits. ``max_absent`` is the maximum share of questions about absent things among all kept
     questions. ``max_same_answer`` is the maximum share of questions with the same answer among the kept questions of
     one closed kind. If questions are removed for one limit, fewer questions are kept, so the other limit allows fewer
-    questions, too. Therefore both limits are applied in turn until both are met. To meet ``max_same_answer``, questions
-    about absent things are removed first.
+    questions, too. Therefore the two limits are applied alternately until both are met. To meet ``max_same_answer``,
+    questions about absent things are removed first.
     """
     left = dict(counts)
     while True:

@@ -24,7 +24,8 @@ def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
     with references to these crops.
 
     The boxes are those of the draft's first trace, i.e. the policy's reasoning with boxes. ``store`` is the media
-    store, to which the crops are written as PNG files. A draft without boxes gets no crops.
+    store, to which the crops are written as PNG files. ``settings`` determines which crops are cut, and their margins.
+    A draft without boxes gets no crops.
     """
     media = draft.question.media
     sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]

@@ -1,13 +1,13 @@
 """Generates traces (Argos §4.2, App. C.2): several samples of the teacher model's grounded reasoning for each question.
 
 The inputs are drafts (questions with their data) that have points and overlays. An overlay is a copy of an image with
-the points drawn on it. The outputs are drafts with up to ``n`` traces, whose points are in tags of one fixed form.
+the points drawn on it. The outputs are drafts with at most ``n`` traces, whose points are in tags of one fixed form.
 Truncated traces are dropped, because no model should learn from an unfinished trace. A draft is rejected if the call
 failed or all traces were truncated.
 
-For images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees each frame
-once: the overlay of the frame if the frame has one, else the frame itself (§4.2). The prompt lists the points with
-their coordinates in pixels of the original, and requests that the teacher copies these coordinates. So it does not
+For images, the teacher sees the originals first and then the overlays, which show the points. For a clip, it sees each
+frame once: the overlay of the frame if the frame has one, else the frame itself (§4.2). The prompt lists the points
+with their coordinates in pixels of the original, and requests that the teacher copies these coordinates. So it does not
 matter in which coordinate frame (pixels, 0–1 or 0–1000) the teacher was trained to point.
 """
 

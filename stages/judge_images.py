@@ -98,8 +98,9 @@ async def judge_image(draft: Draft, session: Session, settings: ImageSettings, m
     """Let the judge model check the images of a draft (a question with its data), and return the draft if they meet all
     conditions.
 
-    ``session`` makes the call, and ``models`` holds the settings of the run's models. Raises :class:`Reject` for the
-    first condition that the images do not meet.
+    ``session`` makes the call, and ``models`` holds the settings of the run's models. ``settings`` holds the limits of
+    the conditions, such as the number of kinds of objects. Raises :class:`Reject` for the first condition that the
+    images do not meet.
     """
     media = draft.question.media
     if not draft.question.is_asked:

@@ -109,7 +109,8 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 def lacks_boxes(draft: Draft) -> bool:
     """Return whether the draft (a question with its data) needs boxes from the detector.
 
-    It needs them if its record has no list of boxes (not even an empty list), and if none of its media is a clip.
+    The draft needs these boxes if its record has no list of boxes (not even an empty one) and none of its media is a
+    clip.
     """
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 

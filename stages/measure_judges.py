@@ -138,6 +138,8 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 def judges_json(report: JudgeReport) -> str:
     """Return the content of the run's file ``judges.json``: how often each judge was right (:func:`agreement_of`).
 
+    ``report`` holds the judgements, i.e. whether a judge model found a fault in a chain of thought.
+
     The file has these statistics for unchanged (clean) chains of thought, for chains with faults that were put into
     them on purpose (planted), and for all chains.
     """

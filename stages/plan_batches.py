@@ -83,7 +83,7 @@ class PlanBatches(beam.PTransform):
     """Beam transform that makes the batch plan, as one text, from all drafts (questions with their data) that become RL
     rows. The plan states which share of a training batch comes from which rows.
 
-    It makes this text even if there are no drafts.
+    The transform makes this text even if there are no drafts.
     """
 
     settings: BatchPlanSettings

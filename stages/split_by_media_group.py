@@ -127,7 +127,8 @@ class SplitByMediaGroup(DraftStage):
     no image is on both sides.
 
     The input is a collection of drafts to split, or a pair of collections: the drafts to split, and all drafts from
-    which these were selected. One worker finds the groups of connected questions; it holds only ids and hashes.
+    which these were selected. One worker finds the groups of connected questions. This worker holds only ids and hashes
+    in memory.
     """
 
     settings: SplitSettings

@@ -128,7 +128,7 @@ def below_floor(
     as a pair of scorer and verdict.
 
     A trace is a response of the teacher model. Returns None if there is no such verdict. ``settings`` holds the floors.
-    ``scorers`` are the scorers that made the verdicts.
+    ``scorers`` are the scorers (each checks one property of a trace) that made the verdicts.
     """
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
@@ -145,8 +145,8 @@ def good_traces(
     """Return the scored traces (responses of the teacher) that are good enough to be kept, in order.
 
     Such a trace has a right answer, a score of at least ``settings.min_score``, and no verdict below its scorer's floor
-    (minimum value). The answer must be right even if ``min_score`` is 0. ``scorers`` are the scorers that made the
-    verdicts.
+    (minimum value). The answer must be right even if ``min_score`` is 0. ``scorers`` are the scorers (each checks one
+    property of a trace) that made the verdicts.
     """
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)

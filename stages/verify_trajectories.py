@@ -169,8 +169,8 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
     its code again, or None for a turn without code.
 
     Raises _Fails in three cases: code gives another result than the recorded result, no code succeeded, or code is a
-    pretence, such as code that prints constants (see the module's docstring). One kind of pretence is allowed: code
-    whose output does not depend on the objects of the question, if it only prepares later code that succeeds
+    pretence, i.e. does no real work, such as code that prints constants. One kind of pretence is allowed: code whose
+    output does not depend on the objects of the question, if it only prepares later code that succeeds
     (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
@@ -211,8 +211,9 @@ async def check_agreement(check: _Check, session: Session, settings: TrajectoryC
     """Let the judge model compare the statements of a trajectory (a response with code) with the results of its code,
     and return the verdict.
 
-    ``check`` holds the trajectory, and ``session`` makes the call. Raises _Fails if at least one judgement finds a
-    statement that does not agree with its result. Errors of the call are not caught.
+    ``check`` holds the trajectory, and ``session`` makes the call. ``settings`` holds the number of judgements. Raises
+    _Fails if at least one judgement finds a statement that does not agree with its result. Errors of the call are not
+    caught.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
     while IMAGE in text:
@@ -288,9 +289,9 @@ def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
 
     ``found`` has one entry for each turn; None for a turn without code. A call succeeded if its code ended without an
     error, had output, and did not only pretend to do work. ``computes`` is True if the question can be answered by
-    calculation alone, without the image. If ``computes`` is False, calls whose code does not use the image do not count
-    as successes, and the reason of the verdict is, for example, "3 of 4 calls succeeded and looked at the image".
-    Otherwise the reason is "3 of 4 calls succeeded".
+    calculation alone, without the image. If ``computes`` is False, a call whose code does not use the image does not
+    count as a success. The reason of the verdict is then, for example, "3 of 4 calls succeeded and looked at the
+    image". If ``computes`` is True, it is "3 of 4 calls succeeded".
     """
     calls = [call.execution for call in found if call is not None]
     good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"

@@ -49,10 +49,10 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """Holds the sampling settings of the teacher model's traces.
+    """Holds the sampling settings of the teacher model's traces (responses).
 
     A trace has three sections: judgement, reasoning and answer. The paper SAIL-RL does not give these values. It only
-    states that sequences of training have up to 20K tokens.
+    states that sequences of training have at most 20K tokens.
     """
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -112,8 +112,8 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
     """Let the teacher model write a trace (response to learn from) that fits the question's complexity, i.e. its label
     ``simple`` or ``complex``, and return the draft (a question with its data) with this trace.
 
-    ``session`` makes the call. Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a
-    complexity.
+    ``session`` makes the call, with the sampling settings in ``settings``. Raises :class:`Reject` if the trace was
+    truncated, and ValueError for a draft without a complexity.
     """
     if draft.added(COMPLEXITY) is None:
         raise ValueError(

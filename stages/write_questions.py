@@ -157,7 +157,8 @@ async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draf
     """Let the teacher model write a question about the images of a draft, and return the draft with the question.
 
     ``draft`` has images, but no question yet. The result has the question, its answer, and the name of the object that
-    the question is about. ``session`` makes the call. Raises :class:`Reject` if the teacher finds no good question.
+    the question is about. ``session`` makes the call, with the sampling settings in ``settings``. Raises
+    :class:`Reject` if the teacher finds no good question.
     """
     media = draft.question.media
     prompt = load_prompt(PROMPT).render({"original": shown(media)})

@@ -192,7 +192,7 @@ def _planned(total: tuple[str, tuple[int, int]], settings: ShardSettings) -> tup
 
 
 def _shards_of(name: str, plan: Mapping[str, int]) -> int:
-    """Return the number of shards of the set with the name ``name``, such as ``sft``.
+    """Return the number of shards (Parquet files) of the set of rows with the name ``name``, such as ``sft``.
 
     ``plan`` maps each set that has rows to its number of shards. A set without rows gets one shard.
     """

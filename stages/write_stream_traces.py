@@ -2,7 +2,7 @@
 (iVGR §3.2, §4.1, App. A).
 
 The inputs are drafts (questions with their data) in which an earlier stage chose the form of the trace: reasoning with
-boxes, or in words alone. The outputs are drafts with up to ``n`` traces of this form. A draft is rejected if the call
+boxes, or in words alone. The outputs are drafts with at most ``n`` traces of this form. A draft is rejected if the call
 failed or all traces were truncated. The teacher sees the question and the original image without drawn points or boxes.
 So it writes boxes only of things that it has found itself. It writes them in the coordinate frame of its model family,
 such as pixels, 0–1 or 0–1000, and this stage converts them to pixels of the original image. If a box is outside of the
@@ -109,7 +109,8 @@ async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draf
     """Let the teacher model write traces (reasoning and answer) in the form that the draft names: with boxes, or in
     words alone. Returns the draft (a question with its data) with the traces.
 
-    ``session`` makes the call. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
+    ``session`` makes the call, with the sampling settings in ``settings``. Raises
+    :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
     (:func:`groundtrace.stages.generate_traces.with_traces`).
     """
     question, family = draft.question, session.family("teacher")

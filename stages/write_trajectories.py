@@ -1,9 +1,9 @@
-"""Writes trajectories (CodeDance §3.1, §3.2): traces of several turns, in which the teacher model thinks and writes
+"""Writes trajectories (CodeDance §3.1, §3.2): responses of several turns, in which the teacher model thinks and writes
 code.
 
 The code of a turn is executed, and the teacher sees the result in the next turn. The last turn gives the answer.
 
-The inputs are drafts (questions with their data). The outputs are drafts with up to ``n`` traces in the tags of
+The inputs are drafts (questions with their data). The outputs are drafts with at most ``n`` traces in the tags of
 :mod:`groundtrace.grading.responses.turns`. A draft is rejected if no trajectory reached an answer. The images that the
 code of the traces showed become the draft's overlays (its images other than the originals), in the order of the traces.
 

@@ -1,8 +1,8 @@
 """Puts a stage (step) into an existing recipe, so that a user need not copy the recipe's file to add a stage.
 
 A recipe connects its stages in a function, which adds them to a Beam pipeline. While this function runs, the pipeline
-is watched: as soon as the stage with the given name is added to it, the further stage is added behind it, and all later
-stages of the recipe read what the further stage keeps.
+is watched. The user has named one of the recipe's stages. As soon as this stage is added to the pipeline, the user's
+stage is added behind it. All later stages of the recipe then read what the user's stage keeps.
 """
 
 import dataclasses
@@ -63,8 +63,8 @@ def with_section(config: type, stage: type[DraftStage]) -> type:
 def made_stage(stage: type[DraftStage], run: Any, config: Any) -> DraftStage:
     """Return the stage for one run. Its fields are filled by their names.
 
-    ``settings`` gets the stage's section of ``config``; ``roots`` and ``models`` get the media folders and the models
-    of ``run``, which is a :class:`groundtrace.stages.plumbing.recipe.RunContext`.
+    The field ``settings`` gets the stage's section of ``config``. The fields ``roots`` and ``models`` get the media
+    folders and the models of ``run``, which is a :class:`groundtrace.stages.plumbing.recipe.RunContext`.
     """
     known = {"settings": getattr(config, stage.stage.name, None), "roots": run.roots, "models": run.models}
     return stage(**{field.name: known[field.name] for field in _fields(stage) if field.name in known})

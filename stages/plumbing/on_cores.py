@@ -51,8 +51,8 @@ class OnAllCores(beam.DoFn):
         raise NotImplementedError
 
     def setup(self) -> None:
-        """Start one thread for each usable core, up to a maximum. With one core, no thread is started. Beam calls this
-        method before the first bundle (unit of work).
+        """Start one thread for each usable core, but not more than a maximum number. With one core, no thread is
+        started. Beam calls this method before the first bundle (unit of work).
         """
         threads = min(usable_cores(), MAX_THREADS)
         self._most = AHEAD * threads if threads > 1 else 0

@@ -21,7 +21,10 @@ class Options(PipelineOptions):
     """
 
     def view_as(self, cls: type[View]) -> View:
-        """Return the view of these options as an object of the class ``cls``. Each call returns the same object."""
+        """Return a view: an object of the class ``cls`` with the values of these options.
+
+        Each call with the same class returns the same object.
+        """
         views: dict[type, Any] = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)

@@ -8,7 +8,7 @@ Beam's own row coder is not registered for records, because runners in other lan
 cannot decode a field of the type ``str | None``, because Python writes it as a type that only Python knows. Runners do
 not decode the output of our coder; they pass it on as bytes.
 
-Importing this module registers our coder for all record types, also for types that are declared later.
+Importing this module registers our coder for all record types, also for types that are defined later.
 """
 
 import functools

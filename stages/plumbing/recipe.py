@@ -44,7 +44,7 @@ class RunContext:
     i.e. its graph of Beam transforms.
 
     ``sources`` are the parts of the input, such as files. ``roots`` holds the data folder and the run folder.
-    ``models`` holds the endpoints of the models. ``limit`` is the number of records to read from the beginning of the
+    ``models`` holds the settings of the models. ``limit`` is the number of records to read from the beginning of the
     input; None means all. ``draw`` selects the questions of this pass over the input. A recipe that can make an exact
     number of SFT rows passes ``draw`` to two of its stages: DrawQuestions before the first model call, and CutToTarget
     before the outputs.
@@ -93,8 +93,8 @@ class Recipe:
         name: the recipe's name in rows and in ``run.json``.
         settings: the class of its config, a subclass of :class:`groundtrace.pipelines.running.settings.RunSettings`.
             The subclass adds the sections of the stages. A section is a field with the settings of one stage.
-        build: the function that builds the DAG. Its arguments are the Beam pipeline, the run's context and the
-            settings. It returns the outputs.
+        build: the function that builds the DAG (the graph of Beam transforms). Its arguments are the Beam pipeline, the
+            run's context and the settings. It returns the outputs.
         makes: a description of the recipe's rows for the data card, in one or two sentences.
         reward: the name of the reward for which its RL rows are made
             (:data:`groundtrace.rewards.recipes.registry.RECIPES`); "" if there is no such reward.

@@ -25,7 +25,7 @@ class RowContext:
     Attributes:
         recipe: the name of the recipe (pipeline).
         revision: the commit of the code that made the rows.
-        self_judged: whether judge and teacher have the same endpoint.
+        self_judged: whether judge and teacher have the same endpoint (model server).
         self_checked: whether the detector and the pointer (the model that points at objects) are the same model.
         other_traces: whether SFT rows have the column ``other_traces``, with the teacher's responses that were not
             chosen.
@@ -58,8 +58,8 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     """Return the SFT row of a verified draft (a question with its data). Its best trace (the chosen response of the
     teacher) becomes the assistant's turn.
 
-    A trajectory (a trace with code) becomes several turns. ``context`` holds the data that all rows of the run have in
-    common, such as the recipe's name. Raises ValueError for a draft without a best trace.
+    A trajectory (a response with code) becomes several turns. ``context`` holds the data that all rows of the run have
+    in common, such as the recipe's name. Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
         raise ValueError(

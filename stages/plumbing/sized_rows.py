@@ -22,9 +22,9 @@ from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
 class SizedRow:
     """Holds a row in packed (compressed) form without its images, and the size in bytes of the row with its images.
 
-    Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
-    of its entry in the table of final outcomes, which lists the stages and calls of each record
-    (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is a folder of files on this machine
+    Rows are packed because all rows of a shard (Parquet file) are in memory at the same time. ``packed`` is the
+    compressed JSON of the row and of its entry in the table of final outcomes, which lists the stages and calls of each
+    record (:mod:`groundtrace.stages.plumbing.ends`). If ``spool`` is not "", it is a folder of files on this machine
     (:mod:`groundtrace.stages.plumbing.spill`), and ``packed`` may be a reference to the JSON in these files.
 
     Special case: an object with an empty ``packed`` is not a row. Each shard gets one of these objects, so that a shard

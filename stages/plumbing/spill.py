@@ -81,7 +81,10 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
 
 
 class _Spool:
-    """Holds a process's state for a spool folder: the file that it appends to, and the files that it has read from."""
+    """Holds the open files of one process in a spool, i.e. in a folder for the data that cross Beam's shuffles.
+
+    The process appends to one of these files, and reads from any of them. ``folder`` is the folder.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)

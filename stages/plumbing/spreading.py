@@ -17,8 +17,8 @@ from groundtrace.stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):
-    """Emits the redistributed elements. At the beginning of each bundle (Beam's unit of work), it returns the free
-    memory of earlier stages to the operating system.
+    """Emits the redistributed elements. At the beginning of each bundle (Beam's unit of work), this DoFn returns the
+    free memory of earlier pipeline steps to the operating system.
     """
 
     def start_bundle(self) -> None:

@@ -86,8 +86,8 @@ class Stage:
         failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
             reasons, the run fails.
         executes: whether it executes model-written code, so that its workers need the sandbox.
-        floors: the minimum scores, by the name of the scorer. The stage rejects a trace with a lower score. The name
-            "final" is for the score of the whole trace.
+        floors: the minimum scores, by the name of the scorer (code that checks one property of a response). The stage
+            rejects a response with a lower score. The name "final" is for the score of the whole response.
         unchecked: a function that describes, in one sentence, the checks that the stage left out. Its arguments are the
             stage's settings, the models and the number of records that the stage kept. It returns "" if the stage
             checked everything. The attribute is None if the stage never leaves a check out.

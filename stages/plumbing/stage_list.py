@@ -50,7 +50,7 @@ class StageList:
 
     def asking(self, models: ModelsSettings) -> "StageList":
         """Return a copy of the list in which each stage has the names of the prompts that it sends to the models of
-        this run. ``models`` holds the endpoints of these models.
+        this run. ``models`` holds the settings of these models.
         """
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 

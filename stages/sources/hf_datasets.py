@@ -46,8 +46,8 @@ class DataSets(Format):
 
         ``rows`` holds the settings by which rows become records. ``name`` is the name as the user typed it, and
         ``path`` the same name as a path. Raises NothingHere if ``name`` cannot name a data set, or if the folder is
-        empty. Raises InputError if the data set cannot be read, or lacks the split or the config that the settings
-        name.
+        empty. Raises InputError if the data set cannot be read, or lacks the split or the configuration that the
+        settings name.
         """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
@@ -90,7 +90,7 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     ``rows.split`` is the name of the split, and ``rows.name`` is the name of the configuration. If ``path`` is a name
     with ``hf://`` that contains a configuration, ``rows.name`` is not used. Raises InputError if a data set in a folder
     names a file outside the folder. Raises the errors of ``datasets``, such as ValueError for a missing split or
-    config.
+    configuration.
     """
     import datasets
 

@@ -70,11 +70,10 @@ class JsonLines(Format):
         """Return the file ``path``, or the file ``records.jsonl`` of the folder ``path``, as an input.
 
         ``name`` is the input as the user typed it, and ``path`` is the same as a path. ``rows`` holds the settings by
-        which rows become records. The name of the input is the file, or the folder if ``path`` is a folder. Raises
-        NothingHere unless ``path`` is a file with the ending ``.jsonl`` or ``.json``,
-        or a folder with ``records.jsonl``. Raises InputError if ``records.jsonl`` is a link to a file outside the
-        folder. Also raises InputError if the content of the file is not JSON Lines, because every line would be
-        rejected later.
+        which rows become records. The name of the input is the file, or the folder if ``path`` is a folder. ``path``
+        must be a file with the ending ``.jsonl`` or ``.json``, or a folder with ``records.jsonl``. Raises NothingHere
+        for any other ``path``. Raises InputError if ``records.jsonl`` is a link to a file outside the folder. Also
+        raises InputError if the content of the file is not JSON Lines, because every line would be rejected later.
         """
         is_folder = path.is_dir()
         if is_folder and (path / RECORDS_FILE).is_file():

@@ -61,10 +61,10 @@ class Tables(Format):
         settings by which rows become records. A file ``metadata.csv`` in a folder does not count as a table, because it
         describes the images of the folder for the library ``datasets``.
 
-        ``path`` must be one of these two: a CSV file, a TSV file or a JSON array; or a folder with exactly one CSV or
-        TSV file and without ``records.jsonl``. Raises NothingHere for any other ``path``. Raises InputError if rows do
-        not fit the header, if the file's content does not fit its name, or if the file of a folder is a link to a file
-        outside the folder.
+        ``path`` must be a file or a folder. The file must be CSV, TSV or a JSON array. The folder must have exactly one
+        CSV or TSV file, and no ``records.jsonl``. Raises NothingHere for any other ``path``. Raises InputError if rows
+        do not fit the header, if the file's content does not fit its name, or if the file of a folder is a link to a
+        file outside the folder.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():

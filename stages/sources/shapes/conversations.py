@@ -3,7 +3,8 @@
 A turn is ``{"from", "value"}`` or ``{"role", "content"}``, and a content may be a list of parts. Each user turn becomes
 a record, with the next turn as its answer. The text of earlier turns is not part of the record, and system turns are
 not read. A placeholder (``<image>`` or ``<video>``) in the text of a turn shows that one medium belongs to this turn. A
-record has all media up to its question. If no text has a placeholder, a record has all media of the row.
+record has the media of its question and of the turns before its question. If no text has a placeholder, a record has
+all media of the row.
 """
 
 import re
