@@ -144,7 +144,7 @@ def _fill(template: str, variables: dict[str, str]) -> str:
 
 
 def _require_exactly(prompt: str, rule: str, field: str, declared: set[str], given: set[str]) -> None:
-    """Raise PromptError unless the names ``given`` are exactly the names ``declared``.
+    """Raise PromptError if the names ``given`` differ from the names ``declared``.
 
     ``declared`` are the names in the field ``field`` of the prompt's file, e.g. in ``variables``. ``prompt`` is the
     prompt's name, for the message. ``rule`` is the beginning of the message's sentence, e.g. "`user` must use".

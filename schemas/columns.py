@@ -102,8 +102,8 @@ class Value:
 
 
 class HasValues:
-    """Provides access to values in added columns, which only some recipes (pipelines) have. It is the base of frozen
-    dataclasses with a field ``values``, which holds one value for each column that was set.
+    """Provides access to values in added columns, which only some recipes (pipelines) have. This class is the base of
+    frozen dataclasses with a field ``values``, which holds one value for each column that was set.
     """
 
     values: tuple[Value, ...]
@@ -130,8 +130,9 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Return whether a stage (a step of the pipeline) may use the Arrow type ``kind`` for a column: a text, a number, a
-    boolean, or a list or struct (with at least one field) of such types.
+    """Return whether a stage (a step of the pipeline) may use the Arrow type ``kind`` for a column.
+
+    Texts, numbers and booleans are allowed, and also lists and structs (with at least one field) of allowed types.
     """
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)

@@ -9,9 +9,10 @@ labels and quotations use this definition.
 The module has one list of special tokens for each model family, from ``tokenizer_config.json`` and from the chat
 template. In the lists, ``{n}`` is any number. Tokens of other model families are found if they have the form ``<|…|>``.
 
-Two kinds of tags are not control text. The first kind is the tags of this project's traces: ``<think>``, ``<answer>``,
-``<judge>``, ``<points>`` and ``<box>``. Some of these tags are tokens of some models (Qwen3, InternVL, MiniCPM-V). The
-second kind is the tags of tool calls (``<tool_call>``), because they are part of a trajectory's text.
+Two kinds of tags are not control text. The first kind is the tags of this project's responses: ``<think>``,
+``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Some of these tags are tokens of some models (Qwen3, InternVL,
+MiniCPM-V). The second kind is the tags of tool calls (``<tool_call>``), because they are part of the text of a
+trajectory (a response with code).
 """
 
 import re
@@ -124,7 +125,7 @@ def find_control(text: str) -> str | None:
 
 def without_hidden(text: str) -> str:
     """Return the text without invisible characters that change how other characters are displayed or read
-    (:data:`HIDDEN`), e.g. a mark that reverses the order of the text.
+    (:data:`HIDDEN`), e.g. a character that reverses the order of the text.
     """
     before = None
     while before != text:  # removing a character may make another one match

@@ -331,7 +331,7 @@ def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule:
 
 
 def _check_sides(width_px: float, height_px: float) -> None:
-    """Raise UnresizableImage unless both sides of an image are positive and finite."""
+    """Raise UnresizableImage if a side of an image is not positive, or is not finite."""
     if not (0 < width_px < math.inf and 0 < height_px < math.inf):
         raise UnresizableImage(f"an image of {width_px:g}x{height_px:g} px has no area: both sides must be positive")
 

@@ -21,8 +21,11 @@ In a wheel, the folder ``groundtrace`` contains the other folders.
 
 
 def place_of(error: BaseException) -> str:
-    """Return the place in a user's own code at which an error was raised, the record, and the start of the response
-    that a scorer (code that checks a response) read, as far as they are known.
+    """Return, as one text, where a user's own code raised an error, and what it was working on, as far as this is
+    known.
+
+    The text has the file and the line, the record, and the start of the response that a scorer (code that checks a
+    response) read.
 
     For example, the result is "in parts.py, line 9, for the record q1, for the response '<think>It…'", or "".
     """

@@ -40,9 +40,9 @@ def bounded_lines(stream: Iterable[bytes], max_bytes: int = MAX_LINE_BYTES) -> I
     """Return an iterator over the lines of an open file. It raises :class:`LongLine` if a line is too long.
 
     ``stream`` is a file that is opened for reading bytes. If it is another iterable, its items are returned unchanged.
-    A line is too long if it has more than ``max_bytes`` bytes. Python's own iterator, which is the fastest,
-    reads a file of at most ``max_bytes`` bytes. The lines of such a file keep their line feeds. The lines of a larger
-    file are returned without line feeds.
+    A line is too long if it has more than ``max_bytes`` bytes. A file of at most ``max_bytes`` bytes has no such line,
+    so it is read by Python's iterator, the fastest way. The lines of this file keep their line feeds. The lines of a
+    larger file are returned without line feeds.
     """
     if not isinstance(stream, io.BufferedIOBase):
         return iter(stream)

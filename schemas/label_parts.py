@@ -134,7 +134,8 @@ def noun_phrase_of(label: str) -> str:
 
     For example, "small black square in the left box" becomes "small black square". Texts after a comma or in brackets
     are removed, too. But if such a text describes the object itself ("square (black)"), the label is returned
-    unchanged. The label must be in plain form (:func:`groundtrace.schemas.labels.plain_label`).
+    unchanged. The label must be in plain form, e.g. in lower case and without articles
+    (:func:`groundtrace.schemas.labels.plain_label`).
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_is_selecting_phrase(aside.rstrip(")] ").split()) for aside in asides):
@@ -149,7 +150,7 @@ def thing_of(label: str) -> str:
 
     For example, "small black square b in the left box" becomes "black square": "small", the letter "b" and the phrase
     "in the left box" only state which black square is meant. "man in the red coat" becomes "man". The label must be in
-    plain form (:func:`groundtrace.schemas.labels.plain_label`).
+    plain form, e.g. in lower case and without articles (:func:`groundtrace.schemas.labels.plain_label`).
     """
     words = noun_phrase_of(label).split()
     if len(words) > 1 and len(words[-1]) == 1:

@@ -83,9 +83,10 @@ def config_folders() -> tuple[str, ...]:
 
 
 def extend_path(top: str) -> None:
-    """Add the current folder to the import path, or the folder of a config, if a module is not found without it.
+    """Make a module importable if it is only in the current folder or in the folder of a config.
 
-    ``top`` is the name of the module, or of its outermost package. The folders of configs stay behind all others.
+    ``top`` is the name of the module, or of its outermost package. If Python would not find it otherwise, this folder
+    is added to the import path. The folders of configs stay behind all others.
     """
     importlib.invalidate_caches()
     sys.path[:] = _own_path()
@@ -119,10 +120,11 @@ def folder_beside(top: str) -> str:
 def folders_of(top: str) -> tuple[str, ...]:
     """Return the folders in which the module ``top`` would now be found; () if it would not be found.
 
-    It is searched for where :func:`extend_path` searches: on Python's own import path, beside the recipe for which the
-    last config was read, in the current folder, and beside this config. Folders of earlier recipes and configs are left
-    out. In a step of ``beam loop``, the folders of the configs that the user named for the step are last. A package
-    without ``__init__.py`` may be in several folders. Links are followed, as in the path of an imported module.
+    The module is searched for where :func:`extend_path` searches: on Python's import path, beside the recipe (file of a
+    pipeline) of the latest config, in the current folder, and beside the latest config. Folders of earlier recipes and
+    configs are left out. In a step of ``beam loop``, the folders of the configs that the user named for the step are
+    last. A package without ``__init__.py`` may be in several folders. Links are followed, as in the path of an imported
+    module.
     """
     own = [each for each in _own_path() if each not in _recipes]
     places = [*own, *_present, str(Path.cwd()), *map(str, (*_config_folders, *folders_beside()))]

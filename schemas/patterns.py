@@ -1,7 +1,7 @@
 """Compiles regular expressions at their first use.
 
 The modules of a run have some 470 regular expressions. To compile all of them takes 0.14 s in each process, but a
-command uses only a part of them: for example, patterns for traces are used only if there are traces.
+command uses only a part of them: for example, patterns for model responses are used only if there are responses.
 """
 
 import re

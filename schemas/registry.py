@@ -105,7 +105,7 @@ class Registry(Generic[T]):
     """
 
     def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
-        """Create the registry of one kind of part.
+        """Create the registry of one kind of part, such as scorers (code that checks a response).
 
         Args:
             kind: the name of the kind, one of the :data:`KINDS`.

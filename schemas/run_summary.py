@@ -157,8 +157,8 @@ class ReplacedFigures:
     which the earlier run ended, and ``sft`` and ``rl`` are the numbers of its rows.
 
     ``changed`` lists what differs between the two runs, as (name, old value, new value). A name is a key of the config,
-    or ``input``, ``records``, ``recipe`` or ``revision``. ``kept`` is True if the earlier outputs are kept in
-    RUN/previous, because they have rows and differ from the new outputs.
+    or ``input``, ``records``, ``recipe`` or ``revision``. ``kept`` is True if the earlier outputs are kept in the
+    subfolder ``previous``, because they have rows and differ from the new outputs.
     """
 
     finished: str
@@ -214,7 +214,8 @@ class RunSummary:
             stages. It maps each dotted key, such as ``verify.min_score``, to the texts ``value`` and ``default``. None
             if an earlier version of the code wrote ``run.json``.
         self_judged: whether the judge used the same endpoint (model server) as the teacher.
-        self_checked: whether the detector, which checks the pointer's points, was the same model as the pointer.
+        self_checked: whether the detector was the same model as the pointer (the model that points at objects), whose
+            points the detector checks.
         target: the result of a run that ends when it has a given number of SFT rows; None for other runs.
         budget: the spending limits and the amounts spent; None if the run had no limits.
         truncated: the counts of truncated replies, by role and stage; only for stages that have such replies.

@@ -15,13 +15,14 @@ class Usage:
     """Holds the numbers of calls, requests and tokens that were needed, and their cost in US dollars.
 
     ``calls`` is the number of calls that the stages (steps of a pipeline) made. ``requests`` is the number of requests
-    to an endpoint; a call that the cache answers sends no request. ``cached`` is the number of samples (replies) that
-    needed no request: they came from the cache, or from an equal call that was already in progress. ``retries`` are the
-    requests that were sent again. ``repairs`` are the calls that requested another reply because the first reply had
-    the wrong form. ``tokens_in`` and ``tokens_out`` are the input and output tokens. ``tokens_reasoning`` are those
-    output tokens that are the model's thinking. ``tokens_cached`` are the input tokens that the server had cached.
-    ``tokens_wasted`` are the input and output tokens of samples that could not be used. ``cost_usd`` is the amount that
-    was paid, and ``worth_usd`` is the amount that would have been paid without the cache.
+    to an endpoint (model server); a call that the cache answers sends no request. ``cached`` is the number of samples
+    (replies) that needed no request: they came from the cache, or from an equal call that was already in progress.
+    ``retries`` are the requests that were sent again. ``repairs`` are the calls that requested another reply because
+    the first reply had the wrong form. ``tokens_in`` and ``tokens_out`` are the input and output tokens.
+    ``tokens_reasoning`` are those output tokens that are the model's thinking. ``tokens_cached`` are the input tokens
+    that the server had cached. ``tokens_wasted`` are the input and output tokens of samples that could not be used.
+    ``cost_usd`` is the amount that was paid, and ``worth_usd`` is the amount that would have been paid without the
+    cache.
 
     The entry ``ledger`` of run.json has the same names in the same order.
     """

@@ -68,7 +68,7 @@ def imported_files(folder: Path) -> set[Path]:
 def used_files(file: Path, folder: Path) -> set[Path]:
     """Return the path of a user's Python file, and the paths of all files in ``folder`` that this file needs.
 
-    A file needs the files that it imports, and the files that these files import in turn. The import statements in the
+    A file needs the files that it imports, the files that these files import, and so on. The import statements in the
     sources give these files, so the result does not depend on the other modules that the process has imported.
     """
     return set(_used(file, folder))
