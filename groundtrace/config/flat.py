@@ -24,7 +24,7 @@ def flat_values(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[s
 def default_values(settings_class: type) -> dict[str, Any]:
     """Return the default of each setting of a settings class by dotted key, as a config file holds it.
 
-    The result is empty if the class has no defaults, because a setting must be set.
+    The result is empty if the class has a setting that the user must set, or if its defaults are invalid.
     """
     try:
         return dict(flat_values(tomllib.loads(to_toml(build(settings_class, {})))))

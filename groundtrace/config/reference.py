@@ -129,7 +129,10 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 
 @functools.cache
 def _json_schema(cls: type) -> Mapping[str, Any]:
-    """Return the JSON schema of the settings class ``cls``. It is kept, because train.html is written at each step."""
+    """Return the JSON schema of the settings class ``cls``.
+
+    The schema is cached, because a training run uses it again at each step, for its report train.html.
+    """
     return TypeAdapter(cls).json_schema()
 
 

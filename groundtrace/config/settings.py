@@ -186,12 +186,12 @@ def given_values(
     """Return the values that the user has set, without the defaults, as nested dicts: one dict for each section.
 
     The values come from the config file ``config``, from the configs that this file extends, and from ``overrides``. A
-    file extends the config that its key ``extends`` names. If ``config`` is None, no file is read. It may also hold the
-    values themselves, as nested mappings. If ``config`` is a pipe, such as the shell's ``<(…)``, call this function
-    only once, because a pipe can be read only once. ``overrides`` are the values of ``--set``, each in the form
-    ``a.b=c``, or a mapping from the dotted keys to the values, such as ``{"a.b": 1}``. ``bundled`` is the folder with
-    the configs that ``extends`` may name without a path; None if there is no such folder. ``cls`` is the settings class
-    of the config, which determines the options that a file does not inherit
+    file extends the config that its key ``extends`` names. If ``config`` is None, no file is read. Instead of a path,
+    ``config`` may be the values themselves, as nested mappings. If ``config`` is the path of a pipe, such as the
+    shell's ``<(…)``, call this function only once, because a pipe can be read only once. ``overrides`` are the values
+    of ``--set``, each in the form ``a.b=c``, or a mapping from the dotted keys to the values, such as ``{"a.b": 1}``.
+    ``bundled`` is the folder with the configs that ``extends`` may name without a path; None if there is no such
+    folder. ``cls`` is the settings class of the config, which determines the options that a file does not inherit
     (:func:`groundtrace.config.config_file.merged`); None if it is not known.
 
     Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
@@ -261,9 +261,10 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def _set(values: dict[str, Any], key: str, value: Any, where: str) -> None:
-    """Set a dotted key in the nested dicts of a config to a value. ``where`` names the override, for messages.
+    """Set a dotted key in the nested dicts of a config to a value. ``values``, the nested dicts, are changed in place.
 
-    Raises ConfigError if a part of the key is not a section.
+    ``where`` is the beginning of an error message, such as "--set 'trace.n=4'". Raises ConfigError if a part of the key
+    before its last part is not a section.
     """
     *path, last = _key_path(key)
     for part in path:
