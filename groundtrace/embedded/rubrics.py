@@ -215,7 +215,11 @@ def _prose(attempt: str) -> str:
 
 
 def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
-    """Return whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
+    """Return whether an attempt (a sampled answer) meets a rubric (a grading criterion).
+
+    ``rubric`` is the id of the rubric, and ``seen`` holds the attempt and its image. The result is None if the rubric
+    does not apply, or if the embedded engine (OpenCV, no model) cannot judge or does not know it.
+    """
     match rubric:
         case "one_final_part":
             return seen.response.has_format

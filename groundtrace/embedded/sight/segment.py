@@ -1,4 +1,7 @@
-"""Finds the pixels of the object in a box, for Argos Eq. 1 (a point is right if it is inside its object's mask)."""
+"""Finds the pixels of the object in a box.
+
+Eq. 1 of the paper Argos needs them: a point is right if it is inside its object's mask.
+"""
 
 import cv2
 import numpy as np
