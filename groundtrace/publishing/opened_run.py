@@ -1,5 +1,6 @@
 """Opens a finished run for reading: its summary, and the rows of its output sets (sft, rl and rejected) as tables."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,8 +66,10 @@ class OpenedRun:
     def record(self, record_id: str) -> Row:
         """Return the row with the id ``record_id`` from the set (sft, rl or rejected) that contains it.
 
-        Raises InspectError if no set contains the record, or if a shard cannot be read.
+        Raises InspectError if no set contains the record, if a shard cannot be read, or if a later run replaced this
+        run in its folder.
         """
+        self.check_current()
         for name in SHARDS:
             for file in shards_of(self.folder, name):
                 try:
@@ -83,9 +86,10 @@ class OpenedRun:
 
         Raises :class:`groundtrace.publishing.reading.InspectError` for any other name, and for a shard (Parquet file of
         the run) that cannot be read or that has changed since the run ended: ``run.json`` states another size or
-        SHA-256.
+        SHA-256. Also raises it if a later run replaced this run in its folder.
         """
         _check_set(name)
+        self.check_current()
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = shards_of(self.folder, name)
         try:
@@ -103,6 +107,7 @@ class OpenedRun:
         import datasets
 
         _check_set(name)
+        self.check_current()
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in shards_of(self.folder, name)]
         if not sum(pq.read_metadata(file).num_rows for file in files):
@@ -110,6 +115,23 @@ class OpenedRun:
                 f"the set {name} of the run {self.folder} has no rows: choose another of {', '.join(SHARDS)}"
             )
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
+
+    def check_current(self) -> None:
+        """Raise InspectError if a later run replaced the shards (Parquet files) of this run in its folder.
+
+        The list of shards in the folder's ``run.json`` is compared with that of the opened run. If the outputs of the
+        opened run are still in ``previous``, the message names this folder.
+        """
+        if read_summary(self.folder, checked=False).files == self.summary.files:
+            return
+        older, where = self.folder / "previous", ""
+        with contextlib.suppress(UserError):
+            if read_summary(older, checked=False).files == self.summary.files:
+                where = f", and the replaced one with gt.open_run({str(older)!r})"
+        raise InspectError(
+            f"a later run replaced the run that was opened in {self.folder}: open the present one with "
+            f"gt.open_run({str(self.folder)!r}){where}"
+        )
 
     def __repr__(self) -> str:
         """Return one line with the folder, the recipe (pipeline) and the number of rows of each output set (sft, rl,

@@ -25,8 +25,12 @@ def diff(first: str | Path | OpenedRun, second: str | Path | OpenedRun, limit: i
     ``first`` and ``second`` are the runs: the path or URL of a run folder, or an opened run. A record is listed if its
     set (``sft``, ``rl`` or ``rejected``), the stage that rejected it, or the reason of the rejection differs between
     the two runs. ``limit`` is the maximum number of records to list; None lists all of them. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read.
+    :class:`groundtrace.publishing.reading.InspectError` if a run cannot be read, or if a later run replaced an opened
+    run in its folder.
     """
+    for each in (first, second):
+        if isinstance(each, OpenedRun):
+            each.check_current()
     folders = [each.folder if isinstance(each, OpenedRun) else local_copy(str(each)) for each in (first, second)]
     names = [str(each.folder if isinstance(each, OpenedRun) else each) for each in (first, second)]
     return ShownComparison(**vars(diff_runs(folders[0], folders[1], (names[0], names[1]), limit)))

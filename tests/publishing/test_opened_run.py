@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import groundtrace as gt
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.opened_run import open_run
 from groundtrace.publishing.reading import SHARDS, InspectError, read_config
@@ -59,6 +61,38 @@ def run(tmp_path: Path) -> Path:
 def test_its_tables(run: Path) -> None:
     opened = open_run(run)
     assert [opened.table(name).num_rows for name in SHARDS] == [0, 0, ROWS]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_an_opened_run_that_a_later_run_replaced_is_refused(run: Path, is_kept: bool) -> None:
+    """As in a notebook: run, change the stage's file, run again into the same folder, and compare the two."""
+    first = open_run(run)
+    if is_kept:
+        shutil.copytree(run, run / "previous")
+    shard = run / "rejected/train-00000-of-00001.parquet"
+    pq.write_table(pq.read_table(shard).slice(1), shard)
+    summary = json.loads((run / "run.json").read_text("utf-8"))
+    data = shard.read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    summary["files"][f"rejected/{shard.name}"] = {"size_bytes": len(data), "sha256": digest, "rows": ROWS - 1}
+    summary["counts"] |= {"input": ROWS - 1, "rejected": {"difficulty": {"too_easy": ROWS - 1}}}
+    (run / "run.json").write_text(json.dumps(summary | {"finished": "2026-01-03T03:04:05+00:00"}), "utf-8")
+    second = open_run(run)
+    assert len(second.rejected) == ROWS - 1
+    where = rf", and the replaced one with gt\.open_run\('{run}/previous'\)" if is_kept else ""
+    reads = (lambda: first.rejected, lambda: first.record("1"), lambda: gt.diff(first, second))
+    for read in (*reads, lambda: gt.diff(second, first), lambda: first.dataset("rejected")):
+        with pytest.raises(InspectError, match=rf"a later run replaced .* with gt\.open_run\('{run}'\){where}$"):
+            read()
+    if is_kept:
+        assert len(open_run(run / "previous").rejected) == ROWS
+
+
+def test_a_run_that_was_repeated_with_the_same_rows_stays_open(run: Path) -> None:
+    opened = open_run(run)
+    summary = json.loads((run / "run.json").read_text("utf-8"))
+    (run / "run.json").write_text(json.dumps(summary | {"wall_s": 2.0}), "utf-8")
+    assert len(opened.rejected) == ROWS
 
 
 def test_a_set_that_no_run_has_is_one_line(run: Path) -> None:
