@@ -194,11 +194,13 @@ def given_values(
     folder. ``cls`` is the settings class of the config, which determines the options that a file does not inherit
     (:func:`groundtrace.config.config_file.merged`); None if it is not known.
 
-    Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
+    Raises :class:`ConfigError` for a file that cannot be read, for an override that is not of the form ``a.b=c``, and
+    for a mapping ``config`` with dotted keys.
     """
     search_beside(None)
     if isinstance(config, Mapping):
         values = _copied(config)
+        _refuse_dotted(values)
     else:
         values = {} if config is None else read_config(config, bundled, cls)
     if isinstance(overrides, Mapping):
@@ -280,6 +282,20 @@ def _set(values: dict[str, Any], key: str, value: Any, where: str) -> None:
 def _copied(value: Any) -> Any:
     """Return the values of a config in which all mappings, at any depth, are copied to dicts."""
     return {name: _copied(each) for name, each in value.items()} if isinstance(value, Mapping) else value
+
+
+def _refuse_dotted(values: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a key of the outermost mapping of a config has a dot, such as ``trace.n``.
+
+    Names of sections have no dots, so such a key is written for ``overrides``, which have dotted keys.
+    """
+    for key in values:
+        if "." in str(key):
+            section, _, rest = str(key).partition(".")
+            raise ConfigError(
+                f"a mapping of config values has no dotted keys, but one of its keys is {key!r}: write "
+                f"{{{section!r}: {{{rest!r}: …}}}}, or pass the dotted key in overrides instead of config"
+            )
 
 
 def _key_path(key: str) -> list[str]:

@@ -153,9 +153,10 @@ class Rows:
         others = [text for text in texts if isinstance(text, str) and text not in known] if known else []
         held = set(self.table[column].to_pylist()) if others else set()
         if unknown := next((text for text in others if text not in held), None):
+            hint, values = near(unknown, known), ", ".join(sorted(each for each in held if each) or known)
             raise InspectError(
-                f"the run has no {column} {unknown!r:.{MAX_REPR_CHARS}}: use one of {', '.join(known)}"
-                f"{near(unknown, known)}"
+                f"the run has no {column} {unknown!r:.{MAX_REPR_CHARS}}"
+                + (f"{hint} These rows have: {values}" if hint else f": use one of {values}")
             )
 
     @property

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, PositiveInt
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.config.settings import build, load_config, settings, to_toml
+from groundtrace.config.settings import build, given_values, load_config, settings, to_toml
 from groundtrace.embedded.roles import embedded_endpoints
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.pipelines.grounded_cot import Settings
@@ -151,6 +151,14 @@ def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "c.toml").write_text("[attempt]\nk = 6\n", "utf-8")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load_config(Settings, "~/c.toml").attempt.k == 6
+
+
+def test_a_mapping_has_no_dotted_keys() -> None:
+    with pytest.raises(
+        ConfigError, match=r"one of its keys is 'a\.b': write \{'a': \{'b': …\}\}, or pass .* overrides"
+    ):
+        given_values({"a.b": 1})
+    assert given_values({"endpoints": {"qwen2.5": {"k": 1}}}) == {"endpoints": {"qwen2.5": {"k": 1}}}
 
 
 @pytest.mark.parametrize("name", ["", " "])

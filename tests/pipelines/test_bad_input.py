@@ -197,7 +197,7 @@ def test_mistakes_in_the_command(words: list[str], message: str, good: Path, tmp
 
 
 PIPELINES = [
-    ("missing", None, "there is no pipeline"),
+    ("missing", None, "there is no file"),
     ("empty", "x = 1\n", "define RECIPE = Recipe(…) in this file"),
     ("broken", "def (\n", "invalid syntax"),
 ]

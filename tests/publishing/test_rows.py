@@ -64,12 +64,12 @@ def test_a_wrong_filter_is_named(run: OpenedRun, wanted: dict[str, Any], said: s
     [
         (
             {"reason": "too_esay"},
-            "^the run has no reason 'too_esay': use one of .*too_easy.*: did you mean too_easy\\?$",
+            "^the run has no reason 'too_esay': did you mean too_easy\\? These rows have: .*too_easy",
         ),
         ({"reason": ["too_easy", "nope"]}, "^the run has no reason 'nope': use one of "),
         (
             {"stage": "dificulty"},
-            "^the run has no stage 'dificulty': use one of ingest, .*: did you mean difficulty\\?$",
+            "^the run has no stage 'dificulty': did you mean difficulty\\? These rows have: .*difficulty",
         ),
     ],
 )

@@ -62,7 +62,10 @@ def recipe_file(name: str) -> Path:
             return path.resolve()
     if name in bundled:
         return bundled_file(name)
-    raise PipelineError(f"there is no pipeline {name!r}: name a bundled pipeline ({', '.join(bundled)}), or a .py file")
+    known = f"name a bundled pipeline ({', '.join(bundled)})"
+    if name.endswith(".py"):
+        raise PipelineError(f"there is no file {name!r} in the folder {Path.cwd()}: correct the path, or {known}")
+    raise PipelineError(f"there is no pipeline {name!r}: {known}, or a .py file")
 
 
 def bundled_file(name: str) -> Path:

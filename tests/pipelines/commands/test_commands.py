@@ -477,7 +477,7 @@ def test_verbose_stands_before_and_behind_a_command(line: str) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "there is no pipeline"),
+        (None, "there is no file"),
         ("RECIPE = 'x'", "is not a pipeline: define RECIPE = Recipe(…) in this file"),
     ],
 )

@@ -357,7 +357,7 @@ def test_a_replay_needs_a_known_record_and_the_origin_of_the_page(run: Path) -> 
                 assert response.status == status, body
             said = await response.text()
             assert (
-                "cannot be repeated for this record, because there is no pipeline '/no_such_pipeline.py'" in said
+                "cannot be repeated for this record, because there is no file '/no_such_pipeline.py'" in said
                 and "\n" not in said
             )
         rows.close()
