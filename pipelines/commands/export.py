@@ -94,8 +94,8 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         say(f"{side}: {count.written} of {counted(count.read, 'row')} written{asked}")
         for reason, rows in count.left_out.most_common():
             say(f"  left out: {rows} for {reason} ({LEFT_OUT} lists them)")
-    if done.unwritten:
-        say(f"not written, because the format has no place for them: {', '.join(done.unwritten)}")
+    for side, names in done.unwritten.items():
+        say(f"{side}: not written, because the format has no place for these columns: {', '.join(names)}")
     if outdated := sum(count.outdated for count in done.counts.values()):
         say(outdated_hint(outdated))
     if flagged := sum(count.flagged for count in done.counts.values()):

@@ -11,7 +11,7 @@ only if they have their default values.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,14 @@ def setting_changes(
     roles, prompts = ([row for row in each if row not in implied] for each in (_roles(a, b), _prompts(a, b)))
     models = [row for row in rows if _order(row[0])[0] <= _MODELS]
     return SettingChanges(
-        (*_facts(first, second), *roles, *models, *(row for row in rows if row not in models), *prompts),
+        (
+            *_facts(first, second),
+            *roles,
+            *models,
+            *(row for row in rows if row not in models),
+            *_floors(a, b, keys),
+            *prompts,
+        ),
         (*((key, *changed[key]) for key in differ if key in folded), *implied),
     )
 
@@ -137,6 +144,23 @@ def _facts(first: tuple[Path, RunSummary], second: tuple[Path, RunSummary]) -> l
         found.append(("content of the input, SHA-256", prints[0][:_SHORT], prints[1][:_SHORT]))
     found.append(("records", str(a.counts.input), str(b.counts.input)))
     return [(name, of_a, of_b) for name, of_a, of_b in found if of_a != of_b]
+
+
+def _floors(a: RunSummary, b: RunSummary, keys: Collection[str]) -> list[tuple[str, str, str]]:
+    """Return the scorers' floors (minimum values) that differ, as (name, value in A, value in B).
+
+    ``keys`` are the dotted keys of both configs. A floor that a config sets is left out, because the comparison shows
+    this setting. What is left are floors in the code of the user's scorers. ``a`` and ``b`` are the contents of the
+    runs' ``run.json``.
+    """
+    found = a.floors, b.floors
+    of_config = {"final", *(key.removeprefix("verify.floors.") for key in keys)}  # final: verify.min_score
+    names = [name for name in found[0] if name in found[1] and name not in of_config]
+    return [
+        (f"floor of {name}", f"{found[0][name]:g}", f"{found[1][name]:g}")
+        for name in names
+        if found[0][name] != found[1][name]
+    ]
 
 
 def _fingerprint(root: Path) -> str:

@@ -11,8 +11,8 @@ import re
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from groundtrace.grading.responses.speech import Speech
@@ -84,7 +84,7 @@ class ExportResult:
     folder: Path
     files: tuple[str, ...]
     counts: Mapping[str, SideCounts]
-    unwritten: tuple[str, ...] = ()
+    unwritten: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
@@ -117,8 +117,8 @@ def export_run(arguments: ExportArguments) -> ExportResult:
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, arguments, summary, target, counts)
-    unwritten = [name for side in form.drops_added if side in counts for name in _own_columns(arguments.run, side)]
-    return ExportResult(arguments.output, files, counts, tuple(dict.fromkeys(unwritten)))
+    unwritten = {side: _own_columns(arguments.run, side) for side in form.drops_added if side in counts}
+    return ExportResult(arguments.output, files, counts, {side: names for side, names in unwritten.items() if names})
 
 
 def _own_columns(run: Path, side: str) -> list[str]:

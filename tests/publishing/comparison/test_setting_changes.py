@@ -42,6 +42,23 @@ def test_what_matters_comes_first(make_run: MakeRun) -> None:
     assert found.folded == ()
 
 
+def test_the_floor_that_the_code_of_a_scorer_sets(make_run: MakeRun) -> None:
+    """The floors that the config sets are shown as settings."""
+
+    def floors(**values: float) -> dict[str, Any]:
+        verify = {"in": 2, "kept": 1, "is_sample": False, "prompts": [], "wall_s": 1.0, "floors": values}
+        spatial = f"[verify]\nmin_score = {values['final']}\n[verify.floors]\nspatial = {values['spatial']}\n"
+        return {"config": spatial, "stages": {"verify": verify}}
+
+    a, b = floors(spatial=1.0, terse=0.9, final=0.7), floors(spatial=0.5, terse=0.5, final=0.8, other=1.0)
+    found = changes(make_run, a, b, {})
+    assert found.shown == (
+        ("verify.floors.spatial", "1.0", "0.5"),
+        ("verify.min_score", "0.7", "0.8"),
+        ("floor of terse", "0.9", "0.5"),
+    )
+
+
 def test_a_default_that_one_config_lacks_is_folded(make_run: MakeRun) -> None:
     new = "[split]\nseed = 0\nby = 'group'\n[trace]\nn = 9\n"
     found = changes(make_run, {"config": "[split]\nseed = 0\n"}, {"config": new}, {"split.by": "group", "trace.n": 8})
