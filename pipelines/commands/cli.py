@@ -18,11 +18,13 @@ import contextlib
 import difflib
 import logging
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 import shtab
 
@@ -46,6 +48,12 @@ _NO_OPTIONS = (
     "no option follows `--`: leave out `--` to run on this machine; if $(…) should give the options, its command "
     "failed or printed none"
 )
+_FILTERS = {
+    "id": "SELECT id, question, answer FROM sft",
+    "reason": "SELECT id, question, detail FROM rejected",
+    "stage": "SELECT id, reason, detail FROM rejected",
+}
+"""Columns that users may write as options of ``beam inspect``, each with the first part of a query that has it."""
 _EXAMPLES = """examples:
   beam init questions.csv --output my.toml
   beam run pipelines/grounded_cot.py --input data/sample --output runs/sample
@@ -185,6 +193,24 @@ class _Renamed(argparse.Action):
         parser.error(f"{self.option_strings[0]} is now {self.const}: rename the option")
 
 
+class _NoFilter(argparse.Action):
+    """Refuses a command line option that users of ``beam inspect`` may expect, because the command filters rows only by
+    a query. The error has such a query, and the option of ``beam view`` that shows the same rows. Argparse's ``const``
+    is the first part of the query.
+    """
+
+    def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, *__: Any) -> NoReturn:
+        column, value = self.dest, str(values)
+        text = value.replace("'", "''")
+        query = f"{self.const} WHERE {column} = '{text}'"
+        quoted = shlex.quote(query) if set('"$`\\!') & set(query) else f'"{query}"'
+        at = shlex.quote(f"{column}={quote(value)}")
+        parser.error(
+            f"--{column} is not an option of this command: choose rows with --sql {quoted}, or see them with `beam "
+            f"view RUN --at {at}`"
+        )
+
+
 def _advice(message: str) -> str:
     """Return the remedy for an error of the parser; "" if no remedy is known or the message already contains it."""
     if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
@@ -305,6 +331,10 @@ def _add_inspect(commands: Any) -> None:
         help="a query over the tables sft, rl, rejected, verdicts, marks, judgements and runs; for several runs, over "
         "a.sft, b.sft …",
     )
+    for column, query in _FILTERS.items():
+        inspect.add_argument(
+            f"--{column}", action=_NoFilter, const=query, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     written = inspect.add_mutually_exclusive_group()
     written.add_argument(
         "--json", action="store_true", help="for programs: all figures, or the rows of a query, one per line"

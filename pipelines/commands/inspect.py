@@ -8,6 +8,7 @@ import csv
 import io
 import itertools
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from dataclasses import astuple
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import duckdb
 import pyarrow as pa
@@ -58,6 +60,12 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     :class:`InspectError` if the arguments do not fit together, a run cannot be read or the query fails.
     """
     if len(parsed.runs) > 1 and parsed.sql is None:
+        if other := next((name for name in parsed.runs[1:] if "://" not in name and not Path(name).exists()), None):
+            at = shlex.quote(f"id={quote(other)}")
+            raise InspectError(
+                f"there is no run folder {other}: if this is the id of a record, see the record with `beam view "
+                f"{parsed.runs[0]} --at {at}`, or query its row with --sql"
+            )
         raise InspectError(
             "beam inspect reads several runs only with a query: add --sql, or compare two runs with `beam diff RUN_A "
             "RUN_B`"

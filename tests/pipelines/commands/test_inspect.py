@@ -3,6 +3,7 @@ import base64
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -268,6 +269,32 @@ def test_off_a_terminal_plain_text_is_printed(run: Path, capsys: pytest.CaptureF
 def test_printed_text_cannot_drive_a_terminal(text: str) -> None:
     shown = tables.value_text([text, {"a": text.encode("utf-8", "replace")}], None)
     assert shown.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("words", "condition", "address"),
+    [
+        (["--reason", "too_easy"], "WHERE reason = 'too_easy'", "reason=too_easy"),
+        (["--stage", "verify"], "WHERE stage = 'verify'", "stage=verify"),
+        (["--id", "q&a"], "WHERE id = 'q&a'", "id=q%26a"),
+    ],
+)
+def test_a_filter_as_an_option_names_the_query_and_the_view(
+    run: Path, capsys: pytest.CaptureFixture[str], words: list[str], condition: str, address: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["inspect", str(run), *words])
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1
+    query, at = shlex.split(said.split("--sql ", 1)[1])[0].rstrip(","), said.split("--at ", 1)[1].split("`")[0]
+    assert query.endswith(condition) and shlex.split(at) == [address]
+    inspect_run(run, query)  # the query is valid
+
+
+def test_an_id_in_the_place_of_a_run_names_the_view(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(run), "s02b"]) == 2
+    said = capsys.readouterr().err
+    assert "no run folder s02b" in said and f"`beam view {run} --at id=s02b`" in said and said.count("\n") == 1
 
 
 def test_all_figures_are_written_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
