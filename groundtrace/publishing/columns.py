@@ -4,7 +4,7 @@ The module also finds the columns in use, which are columns that have a value in
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.publishing.reading import BATCH_ROWS, columns_of
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.text import alternatives
@@ -49,6 +49,19 @@ def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
     output sets (such as sft) whose columns are described.
     """
     return _rows(run, sets, lambda _, name: name not in CORE)
+
+
+def kept_columns(run: Path, sets: Iterable[str]) -> list[str]:
+    """Return the names of the columns that the run copied from its input, because the setting ``input.keep`` names
+    them, in the order of the setting.
+
+    ``run`` is the run folder. Only the columns that the shards of at least one of the output ``sets`` (such as sft)
+    have are returned. The result is empty for a run without ``config.toml``. Raises
+    :class:`groundtrace.publishing.reading.InspectError` if ``config.toml`` or a shard is damaged.
+    """
+    names = read_config(run).get("input", {}).get("keep", [])
+    held = {name for side in sets for name in columns_of(run, side).names}
+    return [name for name in names if name in held] if isinstance(names, list) else []
 
 
 def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:

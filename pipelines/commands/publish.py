@@ -123,6 +123,7 @@ def summary_lines(prepared: "Prepared") -> list[str]:
     ``prepared`` is the data set with its files. The lines are, in this order:
 
     - A line for each source, with its licence, its numbers of rows, and whether these rows are published.
+    - A line with the columns that the run copied from its input, if there are any.
     - A line with the numbers of rows whose records a reviewer flagged in ``beam view``, if there are any. If the user
       requested it, these rows are left out; otherwise they are published. If they are left out, and some flags were set
       on another version of their row (with another trace, or in another output set), a further line states the number
@@ -143,6 +144,8 @@ def summary_lines(prepared: "Prepared") -> list[str]:
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
+    if prepared.kept_columns:
+        lines.append(f"also published, from your input (input.keep): {', '.join(prepared.kept_columns)}")
     if prepared.flagged.are_left_out:
         lines.append(f"left out, because their records are flagged in `beam view`: {prepared.flagged.text}")
         if prepared.flagged.outdated:

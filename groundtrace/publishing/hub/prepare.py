@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.card import write_card
+from groundtrace.publishing.columns import kept_columns
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
@@ -90,6 +91,7 @@ class Prepared:
         rows: the numbers of published rows by output set (sft, rl or rejected).
         audit: the result of the run's audit, in which a person judged traces (reasoning with answer); None if it is not
             published.
+        kept_columns: the names of the published columns that the run copied from its input (setting ``input.keep``).
         run_sha256: the digest of the run's config, code and training shards (Parquet files).
         published_sha256: the digest of the published content.
     """
@@ -101,6 +103,7 @@ class Prepared:
     flagged: FlaggedRows
     rows: Mapping[str, int]
     audit: AuditFigures | None
+    kept_columns: Sequence[str]
     run_sha256: str
     published_sha256: str
 
@@ -167,7 +170,8 @@ def prepare(
             f"the Hub would refuse the data card (README.md) of this run: {'; '.join(problems[:3])}: shorten the name "
             "of the recipe or of the input, and repeat the run"
         )
-    return Prepared(staging, summary, files, uses, flagged, rows, audit, run_sha256, published_sha256)
+    kept = kept_columns(run, [name for name in sets if rows[name]])
+    return Prepared(staging, summary, files, uses, flagged, rows, audit, kept, run_sha256, published_sha256)
 
 
 def _outdated(run: Path, summary: RunSummary, flags: Mapping[str, Mark]) -> set[str]:

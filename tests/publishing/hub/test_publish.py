@@ -146,6 +146,23 @@ def test_a_dry_run_sends_nothing(hub: StandIn, beam: Beam, run: Path, tmp_path: 
     assert refused.returncode == 2 and "none/card.md cannot be written" in refused.stderr
 
 
+def test_columns_that_were_kept_from_the_input_are_named(beam: Beam, run: Path) -> None:
+    words, line = ("publish", run, "--repo", REPO, "--dry-run"), "also published, from your input (input.keep):"
+    assert line not in beam(*words).stdout
+    for file in [*shards_of(run, "sft"), *shards_of(run, "rl")]:
+        table = pq.read_table(file)
+        for name in ("level", "made_by"):
+            table = table.append_column(name, pa.array(["x"] * table.num_rows))
+        pq.write_table(table, file)
+    config = (run / "config.toml").read_text("utf-8")
+    kept = config.replace("keep = []", 'keep = ["made_by", "level", "gone"]')
+    assert kept != config
+    (run / "config.toml").write_text(kept, "utf-8")
+    done = beam(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"{line} made_by, level\n" in done.stdout
+
+
 @pytest.mark.slow
 def test_the_audit_is_on_the_card_if_it_is_asked_for(hub: StandIn, beam: Beam, run: Path) -> None:
     refused = beam("publish", run, "--repo", REPO, "--with", "audit")
