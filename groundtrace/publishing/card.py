@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import jinja2
@@ -27,6 +28,7 @@ from groundtrace.publishing.front_matter import filled_sets, front_matter
 from groundtrace.publishing.judge_agreement import judge_rows
 from groundtrace.publishing.publication import Publication
 from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config, read_rubrics
+from groundtrace.publishing.role_endpoints import role_endpoint
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
@@ -61,6 +63,8 @@ class RolePlayer:
         model: the name of the model, without private paths.
         kind: the kind of the model's endpoint (the way to reach the model, such as ``openai``) in the config; "" if the
             config does not name it.
+        endpoint: a description of the endpoint with the kind and with settings that change replies. It begins with the
+            endpoint's name if roles with other endpoints have a model of the same name.
         revision: the model's revision that the config states; "" if it states none.
         calls: the number of calls.
     """
@@ -68,6 +72,7 @@ class RolePlayer:
     role: str
     model: str
     kind: str
+    endpoint: str
     revision: str
     calls: int
 
@@ -247,21 +252,30 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
     return unscored
 
 
-def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
+def _players(summary: RunSummary, config: Mapping[str, Any]) -> list[RolePlayer]:
     """Return the roles (jobs, such as teacher) whose models were called at least once, with these models.
 
     ``config`` is the content of the run's ``config.toml``.
     """
-    names, endpoints = config.get("roles", {}), config.get("endpoints", {})
-    players = []
-    for cost in role_costs(summary):
-        if not cost.usage.calls:
-            continue
-        endpoint = endpoints.get(str(names.get(cost.role)), {})
-        settings = endpoint if isinstance(endpoint, dict) else {}
-        kind, revision = str(settings.get("kind", "")), str(settings.get("revision", ""))
-        players.append(RolePlayer(cost.role, public_name(cost.model), kind, revision, cost.usage.calls))
-    return players
+    called = [
+        (cost, public_name(cost.model), role_endpoint(config, cost.role))
+        for cost in role_costs(summary)
+        if cost.usage.calls
+    ]
+    names: dict[str, set[str]] = {}
+    for _, model, endpoint in called:
+        names.setdefault(model, set()).add(endpoint.name)
+    return [
+        RolePlayer(
+            cost.role,
+            model,
+            endpoint.kind,
+            endpoint.public_text(public_name(endpoint.name) if len(names[model]) > 1 else ""),
+            endpoint.revision,
+            cost.usage.calls,
+        )
+        for cost, model, endpoint in called
+    ]
 
 
 def public_name(name: str) -> str:

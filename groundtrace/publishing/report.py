@@ -26,7 +26,8 @@ from groundtrace.publishing.figures import (
     truncations,
 )
 from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
-from groundtrace.publishing.reading import columns_of, read_rubrics
+from groundtrace.publishing.reading import columns_of, read_config, read_rubrics
+from groundtrace.publishing.role_endpoints import role_endpoint
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -100,7 +101,7 @@ def report_page(
     schema = columns_of(staging, "sft")
     scores = score_bars(tables, [each.name for each in schema.field("scores").type]) if "scores" in schema.names else []
     ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
-    rubrics = read_rubrics(staging)
+    rubrics, config = read_rubrics(staging), read_config(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
     room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side))
     room.images += sum(map(len, examples.values()))
@@ -115,7 +116,7 @@ def report_page(
         examples={why: _shown(staging, found, room, store) for why, found in examples.items()},
         rates=rates,
         scores=scores,
-        costs=role_costs(summary),
+        costs=[(cost, role_endpoint(config, cost.role).text) for cost in role_costs(summary)],
         calls_note=CALLS_NOTE,
         truncations=truncations(summary),
         balances=spread,

@@ -27,7 +27,16 @@ from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import CALLS_NOTE, funnel, pass_rates, rejections, role_costs
-from groundtrace.publishing.reading import InspectError, one_line, open_several, open_tables, read_summary, schema_names
+from groundtrace.publishing.reading import (
+    InspectError,
+    one_line,
+    open_several,
+    open_tables,
+    read_config,
+    read_summary,
+    schema_names,
+)
+from groundtrace.publishing.role_endpoints import role_endpoint
 from groundtrace.publishing.tables import FigureTable, print_table, value_text
 from groundtrace.publishing.verdicts import verdict_figures
 from groundtrace.schemas.run_summary import RunSummary
@@ -148,8 +157,12 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     if added:
         tables.append(FigureTable("columns that stages add, and kept ones", ("column", "type", "in", "meaning"), added))
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
-    rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
-    columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
+    config = read_config(run)
+    rows = [
+        (c.role, c.model, role_endpoint(config, c.role).text, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0)
+        for c in role_costs(summary)
+    ]
+    columns = ("role", "model", "endpoint", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
     tables.append(FigureTable("calls and cost by role", columns, rows, CALLS_NOTE))
     if summary.truncated:
         cut = [

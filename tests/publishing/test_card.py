@@ -52,7 +52,7 @@ def row_of(number: int, source: str, licence: str | None) -> dict[str, Any]:
 
 
 def write_staging(
-    folder: Path, sft: list[dict[str, Any]], rl: list[dict[str, Any]], **changes: Any
+    folder: Path, sft: list[dict[str, Any]], rl: list[dict[str, Any]], config: str = CONFIG, **changes: Any
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Write a run, make its card: the summary, the card's text and its front matter."""
     for name, rows, schema in (
@@ -62,7 +62,7 @@ def write_staging(
     ):
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), folder / name / "train-00000-of-00001.parquet")
-    (folder / "config.toml").write_text(CONFIG, "utf-8")
+    (folder / "config.toml").write_text(config, "utf-8")
     rejected = {"difficulty": {"too_easy": 55, "too_hard": 16}}
     summary = {
         "recipe": "grounded_cot",
@@ -136,6 +136,30 @@ def test_models_and_what_bounds_their_word(tmp_path: Path) -> None:
         assert private not in text
     _, other, _ = write_staging(tmp_path / "other", [], [], self_judged=False)
     assert "Self-judged" not in other
+
+
+def test_endpoints_of_one_model_are_told_apart(tmp_path: Path) -> None:
+    endpoints = """
+    [endpoints."/home/someone/unsure"]
+    kind = "classical"
+    model = "colour"
+    strength = 2.0
+    api_key_env = "SECRET_KEY"
+    base_url = "http://secret.internal:8000"
+    """
+    used = CONFIG.replace('teacher = "big"', 'teacher = "/home/someone/unsure"\njudge = "small"\npointer = "big"')
+    roles = {"teacher": "colour", "policy": "colour", "judge": "colour", "pointer": "big-model"}
+    ledger = {role: {"stages": {"a": {"calls": 1}}} for role in roles}
+    rows = [row_of(1, "drawn", "MIT")]
+    _, text, _ = write_staging(tmp_path / "run", rows, [], used + endpoints, roles=roles, ledger=ledger)
+    assert {row[0]: row[2] for row in table(text, "role")} == {
+        "teacher": "unsure: embedded engine, strength 2.0",
+        "policy": "small: embedded engine",
+        "judge": "small: embedded engine",
+        "pointer": "openai",
+    }
+    for private in ("secret.internal", "SECRET_KEY", "/home/someone"):
+        assert private not in text
 
 
 def test_an_empty_run(tmp_path: Path) -> None:

@@ -145,6 +145,10 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
         "rubrics": [RUBRIC | {"kept": True}, RUBRIC | {"id": "odd", "pass_rate": None, "kept": False}],
     }
     (tmp_path / "rubrics.json").write_text(json.dumps(rubrics | {"problems": ["judge q9: no scores"]}), "utf-8")
+    config = (
+        '[roles]\nteacher = "unsure"\n[endpoints.unsure]\nkind = "classical"\nmodel = "big-model"\nstrength = 2.0\n'
+    )
+    (tmp_path / "config.toml").write_text(config, "utf-8")
     text = '<think>It is <points x1="10" y1="5" alt="dot">dot</points>.</think><answer>3</answer>'
     point = {"label": "dot", "x": 10.0, "y": 5.0, "media_index": 0}
     box = {"label": "frame", "x1": 0.0, "y1": 0.0, "x2": 20.0, "y2": 10.0, "media_index": 0}
@@ -163,9 +167,11 @@ def test_the_page_shows_the_run(tmp_path: Path) -> None:
         "no scores",
         "1,234",
         "$0.0031",
+        "unsure, strength 2.0",
         "unscored: temporal, reasoning",
     ):
         assert shown in page.words
+    assert html.count("$0.0031") == 2, "of the role, and of all"
     assert "3 attempts: 1 right, 1 wrong, 1 unscored" in page.words
     assert "the best right trace points off the objects" in page.words
     assert "not an independent opinion" in page.words

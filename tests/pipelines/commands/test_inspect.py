@@ -33,6 +33,20 @@ LEDGER = {
     "cost_usd": 0.25,
 }
 
+CONFIG = """[roles]
+teacher = "unsure"
+policy = "sure"
+[endpoints.unsure]
+kind = "classical"
+model = "big-model"
+strength = 2.0
+[endpoints.sure]
+kind = "classical"
+model = "small-model"
+strength = 0.0
+threshold = 0.3
+"""
+
 
 def summary_of(sft: int, rl: int, rejected: dict[str, dict[str, int]]) -> dict[str, Any]:
     return {
@@ -92,6 +106,7 @@ def figures(text: str, title: str) -> list[list[str]]:
 
 
 def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
+    (run / "config.toml").write_text(CONFIG, "utf-8")
     text = inspect_run(run, None)
     assert "8 records: 4 sft, 0 rl, 4 rejected" in text
     stages_shown = [["ingest", "9", "8", "0"], ["difficulty", "8", "5", "3"], ["verify", "3", "2", "1"]]
@@ -106,8 +121,8 @@ def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
         ["too", "easy", "0", "0", "3"],
     ]
     policy, teacher, note = figures(text, "calls and cost by role")
-    assert policy == ["policy", "small-model", *["0"] * 7]
-    assert teacher == ["teacher", "big-model", "3", "2", "1", "0", "70", "9", "0.25"]
+    assert policy == ["policy", "small-model", "sure", *["0"] * 7]
+    assert teacher == ["teacher", "big-model", "unsure,", "strength", "2.0", "3", "2", "1", "0", "70", "9", "0.25"]
     assert " ".join(note) == CALLS_NOTE, "the numbers of a line do not add up"
 
 
