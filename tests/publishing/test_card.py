@@ -162,6 +162,17 @@ def test_endpoints_of_one_model_are_told_apart(tmp_path: Path) -> None:
         assert private not in text
 
 
+def test_warnings_are_about_the_whole_run(tmp_path: Path) -> None:
+    warnings = ["Only phrases were used in 15 traces.", "A second sentence."]
+    _, text, _ = write_staging(tmp_path / "run", [row_of(1, "drawn", "MIT")], [], warnings=warnings)
+    intro = (
+        "- The next sentences are about the whole run. Their numbers may also count traces that later stages rejected:"
+    )
+    assert f"{intro}\n  - Only phrases were used in 15 traces.\n  - A second sentence.\n- " in text
+    _, text, _ = write_staging(tmp_path / "other", [row_of(1, "drawn", "MIT")], [])
+    assert "about the whole run" not in text
+
+
 def test_an_empty_run(tmp_path: Path) -> None:
     _, text, front = write_staging(tmp_path, [], [])
     assert "license" not in front

@@ -307,6 +307,7 @@ def test_rows_of_flagged_records_are_left_out_on_request(hub: StandIn, beam: Bea
     assert "| left out of this publication | 3 |" in card, "all rows that were read are accounted for"
     assert "because a reviewer flagged their records: 2 SFT rows, 1 RL row, 1 rejected row." in card
     assert "were made with these rows, too" in card
+    assert "traces that later stages rejected, and rows that are left out of this publication:\n  - Only a" in card
     told = json.loads(hub.read(REPO, "run.json"))["published"]
     assert told["rows"] == {name: len(kept[name]) for name in ("sft", "rl")}
     assert told["left_out_flagged"] == {"sft": 2, "rl": 1, "rejected": 1} and told["left_out"] == []
