@@ -215,22 +215,25 @@ def why_rejected(
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        below = f"{verdict.name} {_value_below(verdict, settings.floor_of(scorer))}"
-        detail = f"best score {best.score:.2f}, and {below}: {verdict.reason}"
+        detail = f"best score {best.score:.2f}, and {_below_text(verdict, settings.floor_of(scorer))}: {verdict.reason}"
         return WhyRejected(_reason_for(verdict, scorers), detail, best.index, verdict.name)
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
-    detail = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    detail = (
+        f"best score {best.score:.2f} is below verify.min_score = {settings.min_score}: {failing.name} {failing.reason}"
+    )
     return WhyRejected(_reason_for(failing, scorers), detail, best.index, failing.name)
 
 
-def _value_below(verdict: Verdict, floor: float) -> str:
-    """Return a text such as "0.67 is below 0.9" for a verdict (result of a check) below its floor (minimum value).
+def _below_text(verdict: Verdict, floor: float) -> str:
+    """Return a text such as "spatial 0.67 is below verify.floors.spatial = 0.9" for a verdict (result of a check) below
+    its floor (minimum value).
 
     The value of the verdict has more than two decimals if it would otherwise be rounded up to the floor.
     """
     assert verdict.value is not None
     value = f"{verdict.value:.2f}"
-    return f"{verdict.value if float(value) >= floor else value} is below {floor:g}"
+    shown = verdict.value if float(value) >= floor else value
+    return f"{verdict.name} {shown} is below verify.floors.{verdict.name} = {floor:g}"
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:

@@ -142,13 +142,13 @@ WHY = [
         # what was checked is told before what was not
         [judged(0, None, outcome=1.0, spatial=FAILED), judged(1, 0.5, outcome=1.0, spatial=0.0)],
         "low_grounding",
-        "best score 0.50, and spatial 0.00 is below 1: spatial says so",
+        "best score 0.50, and spatial 0.00 is below verify.floors.spatial = 1: spatial says so",
         "spatial",
     ),
     (
         [judged(0, 0.0, outcome=1.0, format=0.0)],
         "malformed",
-        "best score 0.00, and format 0.00 is below 1: format says so",
+        "best score 0.00, and format 0.00 is below verify.floors.format = 1: format says so",
         "format",
     ),
     (
@@ -162,43 +162,43 @@ WHY = [
     (
         [judged(0, 0.5, outcome=1.0, spatial=0.0, reasoning=0.5)],
         "low_grounding",
-        "best score 0.50, and spatial 0.00 is below 1: spatial says so",
+        "best score 0.50, and spatial 0.00 is below verify.floors.spatial = 1: spatial says so",
         "spatial",
     ),
     (
         [judged(0, 0.6, outcome=1.0, spatial=0.5, reasoning=0.3)],
         "low_grounding",
-        "best score 0.60, and spatial 0.50 is below 1: spatial says so",
+        "best score 0.60, and spatial 0.50 is below verify.floors.spatial = 1: spatial says so",
         "spatial",
     ),
     (
         [judged(0, 0.5, outcome=1.0, spatial=None, reasoning=0.0)],
         "low_reasoning",
-        "best score 0.50 below 0.7: reasoning reasoning says so",
+        "best score 0.50 is below verify.min_score = 0.7: reasoning reasoning says so",
         "reasoning",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=1.0, reasoning=0.0)],
         "low_reasoning",
-        "best score 0.67 below 0.7: reasoning reasoning says so",
+        "best score 0.67 is below verify.min_score = 0.7: reasoning reasoning says so",
         "reasoning",
     ),
     (
         [judged(0, 0.9, outcome=1.0, spatial=0.7, reasoning=1.0)],
         "low_grounding",
-        "best score 0.90, and spatial 0.70 is below 1: spatial says so",
+        "best score 0.90, and spatial 0.70 is below verify.floors.spatial = 1: spatial says so",
         "spatial",
     ),
     (
         [judged(0, 1.0, outcome=1.0, spatial=1.0, counting=0.75)],
         "low_grounding",
-        "best score 1.00, and counting 0.75 is below 1: counting says so",
+        "best score 1.00, and counting 0.75 is below verify.floors.counting = 1: counting says so",
         "counting",
     ),
     (
         [judged(0, 0.67, outcome=1.0, spatial=1.0, counting=0.5, reasoning=0.0)],
         "low_grounding",
-        "best score 0.67, and counting 0.50 is below 1: counting says so",
+        "best score 0.67, and counting 0.50 is below verify.floors.counting = 1: counting says so",
         "counting",
     ),
 ]
@@ -240,7 +240,7 @@ def test_why_none_is_good_enough(traces: list[Trace], reason: str, detail: str, 
 
 def test_a_value_is_not_rounded_up_to_its_minimum() -> None:
     _, why, _, _ = why_rejected((judged(0, 0.9, outcome=1.0, spatial=0.9996, reasoning=1.0),), VerifySettings())
-    assert why == "best score 0.90, and spatial 0.9996 is below 1: spatial says so"
+    assert why == "best score 0.90, and spatial 0.9996 is below verify.floors.spatial = 1: spatial says so"
 
 
 @pytest.mark.parametrize("score", [None, 0.5, 1.0])
@@ -304,7 +304,7 @@ def test_the_embedded_verifier(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
-    few, malformed = "best score 0.64", "best score 0.00, and format 0.00 is below 1"
+    few, malformed = "best score 0.64", "best score 0.00, and format 0.00 is below verify.floors.format = 1"
     check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
@@ -336,19 +336,34 @@ def test_the_embedded_verifier(
             ("mentioned again", 0, [1.0], FULL),
         ],
         [
-            ("two of three", "low_grounding", "best score 0.85, and spatial 0.56 is below 1", "k0"),
-            ("twice", "low_grounding", "best score 0.94, and spatial 0.83 is below 1", "k0"),
-            ("one more that nothing can serve", "low_grounding", "best score 0.92, and spatial 0.75 is below 1", "k0"),
+            (
+                "two of three",
+                "low_grounding",
+                "best score 0.85, and spatial 0.56 is below verify.floors.spatial = 1",
+                "k0",
+            ),
+            ("twice", "low_grounding", "best score 0.94, and spatial 0.83 is below verify.floors.spatial = 1", "k0"),
+            (
+                "one more that nothing can serve",
+                "low_grounding",
+                "best score 0.92, and spatial 0.75 is below verify.floors.spatial = 1",
+                "k0",
+            ),
             ("another conclusion", "malformed", malformed, "k0"),
             ("a second answer", "malformed", malformed, "k0"),
             ("a box", "malformed", malformed, "k0"),
             ("no reasoning", "malformed", malformed, "k0"),
-            ("off", "low_grounding", f"{few}, and spatial -0.08 is below 1", "k1"),
+            ("off", "low_grounding", f"{few}, and spatial -0.08 is below verify.floors.spatial = 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
-            ("count", "low_grounding", "best score 0.94, and spatial 0.83 is below 1", "k0"),
-            ("pointless", "low_grounding", "best score 0.33, and spatial 0.00 is below 1", "k0"),
-            ("no such thing", "low_grounding", f"{few}, and spatial -0.08 is below 1", "k0"),
+            ("count", "low_grounding", "best score 0.94, and spatial 0.83 is below verify.floors.spatial = 1", "k0"),
+            (
+                "pointless",
+                "low_grounding",
+                "best score 0.33, and spatial 0.00 is below verify.floors.spatial = 1",
+                "k0",
+            ),
+            ("no such thing", "low_grounding", f"{few}, and spatial -0.08 is below verify.floors.spatial = 1", "k0"),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),
         ],
         show=kept_as,
@@ -388,7 +403,7 @@ def test_where_others_were_cut_off_the_best_is_found_and_the_reply_named(
             second_and_fourth(drafts("off", BAD, WRONG, BAD, BAD)),
         ],
         [("good", 1, [0.0, 1.0], FULL)],
-        [("off", "low_grounding", "best score 0.64, and spatial -0.08 is below 1", "k3")],
+        [("off", "low_grounding", "best score 0.64, and spatial -0.08 is below verify.floors.spatial = 1", "k3")],
         show=kept_as,
         show_rejected=rejected_as,
     )
@@ -415,7 +430,7 @@ def test_where_the_judge_answers_garbage_nothing_is_kept(
         [drafts(name, GOOD, **ask[name]) for name in VERDICTS]
         + [drafts(f"off {name}", BAD, **ask[name]) for name in unscored],
         [],
-        [("no", "low_reasoning", "best score 0.67 below 0.7", "k0")]
+        [("no", "low_reasoning", "best score 0.67 is below verify.min_score = 0.7", "k0")]
         + [(name, "unverifiable", "reasoning could not be checked", "k0") for name in unscored]
         + [(f"off {name}", "unverifiable", "reasoning could not be checked", "k0") for name in unscored],
         show=kept_as,
@@ -535,7 +550,7 @@ def test_what_was_proposed_and_not_found_need_not_be_pointed_at(
         VerifyTraces(VerifySettings(), models()),
         [proposed, found],
         [("proposed", 0, [1.0], FULL | BLIND)],
-        [("found", "low_grounding", "best score 0.67, and spatial 0.00 is below 1", "k0")],
+        [("found", "low_grounding", "best score 0.67, and spatial 0.00 is below verify.floors.spatial = 1", "k0")],
         show=kept_as,
         show_rejected=rejected_as,
     )
@@ -585,11 +600,26 @@ PLAINNESS = Scorer("plainness", "every response has a tone", _hears_hedging, flo
 @pytest.mark.parametrize(
     ("floors", "rejected"),
     [
-        ({}, ("hedged", "low_score", "best score 1.00, and plainness 0.50 is below 0.9", "k0", "plainness")),
+        (
+            {},
+            (
+                "hedged",
+                "low_score",
+                "best score 1.00, and plainness 0.50 is below verify.floors.plainness = 0.9",
+                "k0",
+                "plainness",
+            ),
+        ),
         ({"plainness": 0.0}, None),
         (
             {"plainness": 1.0},
-            ("hedged", "low_score", "best score 1.00, and plainness 0.50 is below 1", "k0", "plainness"),
+            (
+                "hedged",
+                "low_score",
+                "best score 1.00, and plainness 0.50 is below verify.floors.plainness = 1",
+                "k0",
+                "plainness",
+            ),
         ),
     ],
 )
