@@ -13,7 +13,10 @@ from functools import partial
 from typing import Annotated, Literal
 
 from groundtrace.config.settings import Share, settings
-from groundtrace.schemas.records import Draft
+from groundtrace.grading.answers.answer_type import Gold, InvalidGold
+from groundtrace.grading.answers.polarity import is_refusal
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.schemas.records import Draft, Question
 from groundtrace.schemas.text import excerpt, folded
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
@@ -79,16 +82,33 @@ def _agreement_text(draft: Draft) -> str:
     The attempts of ``draft`` are the policy model's answers to the question.
 
     If most attempts agree on an answer, the gold answer may be wrong. Answers that differ only in case and blanks are
-    one answer, in the spelling of the first. Of equally frequent answers, the first one is named. The result is "" if
-    no two wrong attempts agree.
+    one answer, in the spelling of the first. Of equally frequent answers, the first one is named. Only answers that
+    could be the gold answer count (:func:`_could_be_gold`). The result is "" if no two of them agree.
     """
-    answers = [each.answer for each in draft.attempts if each.correct is False and each.answer is not None]
+    wrong = [each.answer for each in draft.attempts if each.correct is False and each.answer is not None]
+    answers = [answer for answer in wrong if _could_be_gold(answer, draft.question)]
     agreeing = Counter(map(folded, answers))
     if not agreeing or max(agreeing.values()) < 2:
         return ""
     [(most, number)] = agreeing.most_common(1)  # of equal counts, the first
     spelled = next(answer for answer in answers if folded(answer) == most)
     return f"; {number} of {draft.scored_attempts} attempts answered {excerpt(spelled)}"
+
+
+def _could_be_gold(answer: str, question: Question) -> bool:
+    """Return whether a wrong answer has the form of a gold answer of the question, so that the gold may be wrong.
+
+    If the question has choices, the answer must name one of them. Otherwise it must fit the question's answer type, and
+    must not refuse to answer, as "cannot tell" does.
+    """
+    kind = answer_type_named(question.answer_type)
+    if question.choices:
+        return any(kind.grade(answer, choice, question.choices).value == 1 for choice in question.choices)
+    try:
+        kind.check_gold(Gold(answer))
+    except InvalidGold:
+        return False
+    return not is_refusal(answer)
 
 
 def _bound_text(pass_rate: float, side: str, settings: DifficultySettings) -> str:

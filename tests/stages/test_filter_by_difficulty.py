@@ -70,7 +70,7 @@ def drafts(make_draft: Callable[..., Draft], k: int) -> list[Draft]:
     call = Call("policy", "attempt.v1", "s", "m", ("key",), Usage(calls=1, worth_usd=0.25))
     found = []
     for right in range(k + 1):
-        scored = [Attempt("t", "a", number < right, "exact", "") for number in range(k)]
+        scored = [Attempt("t", "5", number < right, "exact", "") for number in range(k)]
         attempts = (*scored, Attempt("t", None, None, "judge", "unsure"))
         found.append(Draft(make_draft(f"{right} right").question, attempts=attempts, calls=(call,)))
     return found
@@ -86,7 +86,7 @@ def test_the_stage_rejects_with_rate_and_cost(
         rejected=[
             (f"{right} right", "difficulty", side, f"the pass rate is {right / 5:.2f} over 5 attempts, {bound}", 0.25)
             for right, side, bound in (
-                (0, HARD, "below difficulty.low = 0.2; 5 of 5 attempts answered 'a'"),
+                (0, HARD, "below difficulty.low = 0.2; 5 of 5 attempts answered '5'"),
                 (3, EASY, "above difficulty.high = 0.4"),
                 (4, EASY, "above difficulty.high = 0.4"),
                 (5, EASY, "above difficulty.high = 0.4"),
@@ -102,7 +102,7 @@ def test_the_stage_rejects_with_rate_and_cost(
         (
             0,
             "0.00 over 4 attempts, equal to difficulty.low = 0.0, with difficulty.include_low = false"
-            "; 4 of 4 attempts answered 'a'",
+            "; 4 of 4 attempts answered '5'",
         ),
         (3, "0.75 over 4 attempts, above difficulty.high = 0.7"),
     ],
@@ -132,16 +132,42 @@ def test_the_answer_on_which_the_attempts_of_a_hard_question_agree(
     attempts = tuple(Attempt("t", answer, False, "exact", "") for answer in wrong)
     unscored = Attempt("t", "1", None, "judge", "unsure")
     with pytest.raises(Reject) as rejected:
-        filter_draft(replace(make_draft("q"), attempts=(unscored, *attempts)), SAIL_RL)
+        filter_draft(replace(make_draft("q", answer_type="text"), attempts=(unscored, *attempts)), SAIL_RL)
     assert rejected.value.detail.removeprefix("the pass rate is 0.00 over 4 attempts, equal to ") == (
         f"difficulty.low = 0.0, with difficulty.include_low = false{said}"
     )
 
 
+@pytest.mark.parametrize(
+    ("question", "wrong", "named"),
+    [
+        ({}, ["cannot read"] * 3 + ["4"], ""),
+        ({}, ["cannot read", "cannot read", "4", "4"], "; 2 of 4 attempts answered '4'"),
+        ({}, ["many"] * 4, ""),
+        ({"answer_type": "bool", "answer": "yes"}, ["17"] * 2 + ["no"] * 2, "; 2 of 4 attempts answered 'no'"),
+        ({"answer_type": "text", "answer": "red"}, ["I cannot tell"] * 4, ""),
+        ({"answer_type": "boxes"}, ["red"] * 4, ""),
+        ({"answer_type": "mcq", "answer": "cat", "choices": ("cat", "unknown")}, ["cow"] * 4, ""),
+        (
+            {"answer_type": "mcq", "answer": "cat", "choices": ("cat", "unknown")},
+            ["unknown"] * 4,
+            "; 4 of 4 attempts answered 'unknown'",
+        ),
+    ],
+)
+def test_an_answer_that_no_gold_answer_can_be_is_not_named(
+    question: dict, wrong: list[str], named: str, make_draft: Callable[..., Draft]
+) -> None:
+    attempts = tuple(Attempt("t", answer, False, "exact", "") for answer in wrong)
+    with pytest.raises(Reject) as rejected:
+        filter_draft(replace(make_draft("q", **question), attempts=attempts), SAIL_RL)
+    assert rejected.value.detail.partition("include_low = false")[2] == named
+
+
 def test_right_attempts_are_not_named(make_draft: Callable[..., Draft]) -> None:
     with pytest.raises(Reject) as rejected:
         filter_draft(drafts(make_draft, 4)[2], DifficultySettings(low=0.7))
-    assert rejected.value.detail.endswith("below difficulty.low = 0.7; 2 of 4 attempts answered 'a'")
+    assert rejected.value.detail.endswith("below difficulty.low = 0.7; 2 of 4 attempts answered '5'")
 
 
 @pytest.mark.parametrize(
