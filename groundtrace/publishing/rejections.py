@@ -16,6 +16,11 @@ _SETTINGS = {
     "too_easy": {"difficulty.high": 1, "difficulty.include_high": True},
 }
 """The settings with which a run keeps the records that it has rejected for a reason."""
+_EFFECT = {
+    "too_hard": "but GRPO learns nothing from the answers to a question at which all attempts are wrong",
+    "too_easy": "but GRPO learns nothing from the answers to a question at which all attempts are right",
+}
+"""The effect on training of keeping the records that a run has rejected for a reason."""
 
 
 def options_to_keep(reason: str, config: Mapping[str, Any], section: str | None = None) -> str:
@@ -52,7 +57,7 @@ def why_no_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
 
 def why_few_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
     """Return a text on the reason for which one stage (pipeline step) rejected most of the usable records, with the
-    settings that keep them.
+    settings that keep them, and the effect of keeping them.
 
     A record is usable if the stage ``ingest`` did not reject it. "Most" means more than half. The text is "" if there
     is no such reason, if no settings are known for it, or if the run made no rows (:func:`why_no_rows`). ``summary``
@@ -64,5 +69,6 @@ def why_few_rows(summary: RunSummary, config: Mapping[str, Any]) -> str:
         for reason, records in reasons.items():
             options = options_to_keep(reason, config)
             if counts.kept and options and 2 * records > usable:
-                return f"{records} of {counted(usable, 'usable record')} were {reason}: to keep them, add {options}"
+                were = f"{records} of {counted(usable, 'usable record')} were {reason}"
+                return f"{were}: to keep them, add {options} ({_EFFECT[reason]})"
     return ""

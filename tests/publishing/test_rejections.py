@@ -14,6 +14,7 @@ from groundtrace.schemas.run_summary import Counts, RunSummary
 
 HARD = "--set difficulty.low=0 --set difficulty.include_low=true"
 EASY = "--set difficulty.high=1 --set difficulty.include_high=true"
+EFFECT = "but GRPO learns nothing from the answers to a question at which all attempts are"
 NARROW = {"difficulty": {"low": 0.2, "high": 0.8, "include_low": False, "include_high": False}}
 
 
@@ -26,12 +27,12 @@ def summary(counts: Counts) -> RunSummary:
     [
         (
             Counts(33, 2, 1, {"ingest": {"media_missing": 3}, "difficulty": {"too_easy": 25, "too_hard": 2}}),
-            f"25 of 30 usable records were too_easy: to keep them, add {EASY}",
+            f"25 of 30 usable records were too_easy: to keep them, add {EASY} ({EFFECT} right)",
             "",
         ),
         (
             Counts(5, 1, 0, {"ingest": {"media_missing": 1}, "difficulty": {"too_hard": 3}}),
-            f"3 of 4 usable records were too_hard: to keep them, add {HARD}",
+            f"3 of 4 usable records were too_hard: to keep them, add {HARD} ({EFFECT} wrong)",
             "",
         ),
         (Counts(4, 1, 1, {"difficulty": {"too_easy": 2}}), "", ""),  # half is not most
@@ -82,5 +83,5 @@ def test_in_a_step_of_a_loop_the_advice_names_keys_of_the_loop(monkeypatch: pyte
     for name, value in step_environment("rl").items():
         monkeypatch.setenv(name, value)
     few = why_few_rows(summary(Counts(9, 1, 0, {"difficulty": {"too_hard": 8}})), NARROW)
-    assert few.endswith("add --set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true")
+    assert "add --set rl.set.difficulty.low=0 --set rl.set.difficulty.include_low=true (" in few
     assert options_to_keep("too_hard", NARROW, "curate.set.").startswith("--set curate.set.difficulty.low=0")

@@ -27,6 +27,7 @@ from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.idle_floors import idle_floors
 from groundtrace.publishing.reading import open_tables, read_rubrics
 from groundtrace.publishing.report import write_report
+from groundtrace.publishing.unanimous_attempts import unanimous_attempts
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
 from groundtrace.stages.sources.base import RUN_MARKER
@@ -46,8 +47,9 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     kept = {name: stage.kept for name, stage in summary.stages.items()}
     missing = [missing_stratum(rubrics)] if rubrics else []
     conflicts = [conflicting_answers(staging.glob(f"{name}/*.parquet")) for name in TRAINING_SETS]
+    unanimous = unanimous_attempts(staging.glob("rl/*.parquet"))
     warnings = (
-        *filter(None, [*missing, *conflicts, taken_name(plan)]),
+        *filter(None, [*missing, *conflicts, unanimous, taken_name(plan)]),
         *plan.stages.unchecked(plan.settings, plan.models, kept),
     )
     if floors := _named_floors(plan.settings):
