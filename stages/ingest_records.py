@@ -213,6 +213,15 @@ class _CheckMedia(OnAllCores):
             yield record_id, result
 
 
+def keeping_order(rec: InputRecord) -> tuple[str, int]:
+    """Return a sort key: of several valid records with one id, the record with the smallest key keeps the id.
+
+    The key depends on the record's content, so that the order of the input has no effect. Only equal records are
+    ordered by their number in the input.
+    """
+    return order_key(repr(replace(rec, number=0))), rec.number
+
+
 class _Assemble(beam.DoFn):
     """Makes at most one draft (a question with its data) for each record id. All other records with the same id are
     rejected.
@@ -227,7 +236,7 @@ class _Assemble(beam.DoFn):
         record_id, parts = group[0], list(group[1])
         valid = sorted(
             (part.valid for part in parts if part.valid is not None),
-            key=lambda rec: (order_key(repr(replace(rec, number=0))), rec.number),
+            key=keeping_order,
         )
         invalid = sorted((part.invalid for part in parts if part.invalid is not None), key=lambda row: row.number)
         media = {part.medium.uri: part.medium for part in parts if part.medium is not None}

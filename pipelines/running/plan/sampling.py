@@ -4,13 +4,13 @@ import itertools
 import re
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from groundtrace.grading.input_record import InvalidRecord, parse_record
-from groundtrace.schemas.records import Draft, RawRecord
+from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
+from groundtrace.schemas.records import Draft
 from groundtrace.schemas.text import excerpt
-from groundtrace.stages.ingest_records import DUPLICATE_ID, assemble
+from groundtrace.stages.ingest_records import DUPLICATE_ID, assemble, keeping_order
 from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
@@ -106,7 +106,8 @@ def sample_records(
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()
         found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
-        drafts: dict[str, Draft] = {}
+        records: dict[str, list[InputRecord]] = {}
+        drafts: list[tuple[InputRecord, Draft]] = []
         places: dict[tuple[str, str], list[str]] = {}
         first_of: dict[str, str] = {}
         read, end_s = 0, time.monotonic() + MAX_READ_S
@@ -115,27 +116,27 @@ def sample_records(
                 break
             read += 1
             try:
-                draft = _draft(raw, store, video, may_lack_question, rows.columns)
+                record = parse_record(raw, may_lack_question, rows.columns)
+                records.setdefault(record.id, []).append(record)
+                drafts.append((record, _draft(record, store, video)))
             except (InvalidRecord, Reject) as error:
                 reason = error.reason if isinstance(error, Reject) else error.reason.value
                 detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
                 places.setdefault((reason, detail), []).append(raw.origin.input_row)
-                continue
-            if draft.id in drafts:
-                first = drafts[draft.id].question.origin.input_row
-                detail = f"{excerpt(draft.id)} is also the id of {first}: the run keeps only one of these records"
-                places.setdefault((DUPLICATE_ID, detail), []).append(raw.origin.input_row)
-            drafts.setdefault(draft.id, draft)
+    kept = {record_id: min(same, key=keeping_order) for record_id, same in records.items()}
+    for record, _ in drafts:
+        if record is not kept[record.id]:
+            places.setdefault((DUPLICATE_ID, _repeated(kept[record.id])), []).append(record.origin.input_row)
+    usable = tuple(draft for record, draft in drafts if record is kept[record.id])
     problems = (Problem(*why, len(found), tuple(found)) for why, found in places.items())
-    return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
+    return RecordSample(read, usable, tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 
-def _draft(
-    raw: RawRecord,
-    store: MediaStore,
-    video: VideoSettings | None,
-    may_lack_question: bool,
-    columns: Mapping[str, str],
-) -> Draft:
-    record = parse_record(raw, may_lack_question, columns)
+def _repeated(kept: InputRecord) -> str:
+    """Return the detail of the problem that several records have the id of ``kept``, the record that keeps the id."""
+    where = kept.origin.input_row
+    return f"{excerpt(kept.id)} is also the id of {where}: of the records read here, the run keeps {where}"
+
+
+def _draft(record: InputRecord, store: MediaStore, video: VideoSettings | None) -> Draft:
     return assemble(record, {uri: check_medium(uri, store, video) for uri in record.media})

@@ -52,9 +52,25 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     )
     others = {problem.reason: problem.where for problem in sample.problems[1:]}
     [repeated] = [problem.detail for problem in sample.problems if problem.reason == "duplicate_id"]
-    assert repeated == "'a' is also the id of records.jsonl, line 1: the run keeps only one of these records"
+    assert (
+        repeated
+        == "'a' is also the id of records.jsonl, line 1: of the records read here, the run keeps records.jsonl, line 1"
+    )
     lines = {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
     assert others == {reason: f"records.jsonl, line {number}" for reason, number in lines.items()}
+
+
+def test_of_two_records_with_one_id_the_one_is_named_that_a_run_keeps(folder: Path) -> None:
+    pair = [GOOD | {"id": "a", "answer": "3"}, GOOD | {"id": "a", "answer": "4"}]
+    kept = set()
+    for records in (pair, pair[::-1]):
+        sample = look(folder, *records)
+        [draft], [problem] = sample.drafts, sample.problems
+        kept.add(draft.question.answer)
+        where = draft.question.origin.input_row
+        assert problem.detail == f"'a' is also the id of {where}: of the records read here, the run keeps {where}"
+        assert problem.places != (where,)
+    assert len(kept) == 1
 
 
 @pytest.mark.parametrize(
