@@ -15,7 +15,7 @@ _NAMES = {
     "question": ("question", "query", "problem", "prompt", "instruction", "text"),
     "answer": (
         *("answer", "gold_answer", "gt_answer", "correct_answer", "label", "solution", "ground_truth", "gt", "gold"),
-        *("target", "response"),
+        *("target", "truth", "response"),
     ),
     "media": (
         *("media", "images", "image", "image_path", "image_file", "img", "img_path", "file_name", "filename", "file"),

@@ -29,6 +29,7 @@ OWN = ("id", "source", "license", "media", "question", "answer")
         ),
         (("question", "prompt"), {"question": "question"}),
         (("options", "uid", "Dataset"), {"choices": "options", "id": "uid", "source": "Dataset"}),
+        (("prompt", "picture", "truth"), {"question": "prompt", "media": "picture", "answer": "truth"}),
         (("hash", "width"), {}),
         ((), {}),
     ],
