@@ -6,7 +6,7 @@ function copied(path) {
   const address = new URL(path, "http://copy");
   const query = address.searchParams;
   if (address.pathname === "/api/run") return COPY.run;
-  const filters = copiedFilters(filtersOf(query));
+  const filters = copiedFilters(filtersOf(stateIn(query)));
   if (address.pathname === "/api/rows") {
     const found = copiedRows(filters);
     const offset = Number(query.get("offset") || 0);

@@ -113,15 +113,17 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
     ``items`` are the (name, value) pairs of the address. The name ``q`` gives the text to search for. ``sort`` gives
     the name of the column to sort by; a minus before this name means descending order. The names in :data:`OF_ADDRESS`
     are not filters, and are skipped. Every other name must be one of the ``dimensions``, which are the columns to
-    filter by. Only a column of categories may be given several times. Raises BadFilter for an unknown column, a
-    malformed range, a second value of another parameter, and a value with half a character (a lone surrogate).
+    filter by. A name may have underscores in place of its blanks, such as ``trace_points``. Only a column of categories
+    may be given several times. Raises BadFilter for an unknown column, a malformed range, a second value of another
+    parameter, and a value with half a character (a lone surrogate).
     """
-    known = {each.name: each for each in dimensions}
+    known = _by_name(dimensions)
     text, sort, descends = "", None, False
     classes = dict[Dimension, tuple[str, ...]]()
     ranges = dict[Dimension, tuple[float | None, float | None]]()
     given = set[str]()
-    for name, value in items:
+    for written, value in items:
+        name = known[written].name if written in known else written
         is_class = name in known and not known[name].is_number
         if name in given and not is_class:
             raise BadFilter(f"{name} is given several times: give it once")
@@ -143,12 +145,24 @@ def read_filters(items: Iterable[tuple[str, str]], dimensions: Sequence[Dimensio
     return Filters(text, classes, ranges, sort, descends)
 
 
+def _by_name(dimensions: Sequence[Dimension]) -> dict[str, Dimension]:
+    """Return the columns by each name that an address may have for them.
+
+    These are the column's own name, and the name with underscores in place of blanks unless another column has it.
+    """
+    found = {each.name: each for each in dimensions}
+    for each in dimensions:
+        found.setdefault(each.name.replace(" ", "_"), each)
+    return found
+
+
 def _known(name: str, known: Mapping[str, Dimension]) -> Dimension:
-    """Return the column with this name from ``known``, the columns by name. Raises BadFilter if ``known`` has no such
-    column.
+    """Return the column with this name from ``known``, the columns by the names of :func:`_by_name`. Raises BadFilter
+    if ``known`` has no such column.
     """
     if name not in known:
-        raise BadFilter(f"the run has no column {name!r} to filter or sort by: use one of {', '.join(known)}")
+        names = ", ".join(dict.fromkeys(each.name for each in known.values()))
+        raise BadFilter(f"the run has no column {name!r} to filter or sort by: use one of {names}")
     return known[name]
 
 

@@ -32,7 +32,14 @@ function drawn(name, attributes, ...children) {
   return made;
 }
 
-const state = () => new URLSearchParams(COPY ? location.hash.slice(1) : location.search);
+// The column that an address names: a name may have underscores in place of its blanks.
+const columnOf = written => {
+  const names = run.dimensions.map(each => each.name);
+  return names.includes(written) ? written : names.find(each => each.replaceAll(" ", "_") === written) ?? written;
+};
+const sortOfColumn = value => value.startsWith("-") ? `-${columnOf(value.slice(1))}` : columnOf(value);
+const stateIn = text => new URLSearchParams([...new URLSearchParams(text)].map(([name, value]) => [columnOf(name), name === "sort" ? sortOfColumn(value) : value]));
+const state = () => stateIn(COPY ? location.hash.slice(1) : location.search);
 const filtersOf = given => new URLSearchParams([...given].filter(([name]) => !OWN.has(name)));
 const numbered = value => value === null || value === undefined ? "" : typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(3) : String(value);
 const titleOf = name => Object.hasOwn(run.titles, name) ? run.titles[name] : name;  // of a column

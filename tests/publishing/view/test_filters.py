@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from groundtrace.publishing.view.filters import BadFilter, Dimension, Filters, read_filters
 
 SET, RATE, ODD = Dimension("set", False), Dimension("pass_rate", True), Dimension('a "b" c', False)
+POINTS, SCORE, OWN_SCORE = Dimension("trace points", True), Dimension("score a", True), Dimension("score_a", True)
 DIMENSIONS = (SET, RATE, ODD)
 
 
@@ -23,11 +24,14 @@ DIMENSIONS = (SET, RATE, ODD)
         ([("sort", "-pass_rate")], Filters(sort=RATE, descends=True)),
         ([("sort", "set")], Filters(sort=SET)),
         ([("pass_rate", "0.5")], Filters(ranges={RATE: (0.5, 0.5)})),
+        ([("trace_points", "1..")], Filters(ranges={POINTS: (1.0, None)})),
+        ([("sort", "-trace_points")], Filters(sort=POINTS, descends=True)),
+        ([("score a", "1"), ("score_a", "2")], Filters(ranges={SCORE: (1.0, 1.0), OWN_SCORE: (2.0, 2.0)})),
         ([("id", "a"), ("view", "table"), ("offset", "48"), ("set", "rl")], Filters(classes={SET: ("rl",)})),
     ],
 )
 def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> None:
-    assert read_filters(items, DIMENSIONS) == expected
+    assert read_filters(items, (*DIMENSIONS, POINTS, SCORE, OWN_SCORE)) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,7 @@ def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> 
         ([("pass_rate", "a..b")], "or as LOW..HIGH"),
         ([("pass_rate", "nan..1")], "or as LOW..HIGH"),
         ([("pass_rate", "0..0"), ("pass_rate", "1..1")], "^pass_rate is given several times: give it once$"),
+        ([("trace points", "0"), ("trace_points", "1")], "trace points is given several times"),
         ([("q", "a"), ("q", "a")], "q is given several times"),
         ([("sort", "set"), ("sort", "-set")], "sort is given several times"),
         ([("id", "a"), ("id", "b")], "id is given several times"),
@@ -47,7 +52,7 @@ def test_an_address_is_read(items: list[tuple[str, str]], expected: Filters) -> 
 )
 def test_a_malformed_address_is_refused(items: list[tuple[str, str]], message: str) -> None:
     with pytest.raises(BadFilter, match=message):
-        read_filters(items, DIMENSIONS)
+        read_filters(items, (*DIMENSIONS, POINTS))
 
 
 @given(st.lists(st.tuples(st.sampled_from([each.name for each in DIMENSIONS] + ["q", "sort"]), st.text(max_size=20))))

@@ -518,6 +518,15 @@ def test_all_filtered_records_are_flagged_at_once(page: Page, folder: Path) -> N
     assert {mark.id for mark in Reviews(folder) if mark.flagged} == {f"no-{n}" for n in range(20)}
 
 
+def test_a_column_in_the_address_may_have_underscores(page: Page) -> None:
+    page.page.goto(page.address.partition("?")[0] + "?has_a_note=false&sort=-trace_characters")
+    page.wait("shown.total == 100")
+    assert page.page.inner_text("#chips") == "has a note: false ×"
+    assert page.page.input_value("#sort") == "trace characters"
+    page.page.click("#chips button")
+    page.wait("location.search == '?sort=-trace+characters'")
+
+
 def test_an_unknown_column_in_the_address_is_explained(page: Page) -> None:
     page.page.goto(page.address.partition("?")[0] + "?colour=red")
     page.page.wait_for_selector("#trouble:not([hidden])")
@@ -744,7 +753,8 @@ ADDRESSES = (
     "pass_rate=0.5", "pass_rate=0.5..0.5", "pass_rate=0", "pass_rate=0..0", "pass_rate=..", "pass_rate=..0.1",
     "pass_rate=0.7..", "pass_rate=0.2...8", "pass_rate= 0.1 .. 1e-1 ", "pass_rate=-inf..0.3", "pass_rate=0.5..0.1",
     "pass_rate=+5e-1..Infinity", "pass_rate=0x1", "pass_rate=abc", "pass_rate=nan", "pass_rate=", "pass_rate=1..2..3",
-    "pass_rate=0..0&pass_rate=1..1", "trace points=2", "trace points=0&set=sft", "q=HOW", "q= cats, 5 ", "q=", "q=no-1",
+    "pass_rate=0..0&pass_rate=1..1", "trace points=2", "trace points=0&set=sft", "trace_points=0&sort=-trace_points",
+    "q=HOW", "q= cats, 5 ", "q=", "q=no-1",
     "q=a&q=b", "sort=pass_rate", "sort=-pass_rate&set=sft", "sort=source", "sort=-flagged", "sort=-reason",
     "sort=-nope", "sort=", "sort=set&sort=set", "colour=red", "id=row-01&view=table",
     "q=cats&pass_rate=0.3..&sort=-source",
