@@ -5,7 +5,6 @@ instead of rows.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -112,8 +111,7 @@ def _export(parsed: argparse.Namespace) -> None:
 
     opened, folder = open_rows(parsed.run, parsed.other), Path(parsed.export)
     filters = opened.filters(parsed.at)
-    for note in opened.unused(parsed.at):
-        say(f"beam: {note}", file=sys.stderr)
+    opened.check_values(parsed.at)
     run, rows, images, reviews = opened.run, opened.rows, opened.images, opened.reviews
     server = ViewServer(run, rows, images, reviews, Guard(), other=opened.other)
     count = export_view(server.about(), rows, images, reviews, filters, folder, server.check_runs)

@@ -40,7 +40,7 @@ LOOK_EVERY_S = 0.2
 PATIENCE = 5
 """If a changed run cannot be read, it is read again after this multiple of the time that the attempt took."""
 MAX_VALUES = 20
-"""The maximum number of values of a column that a note to the user names."""
+"""The maximum number of values of a column that an error message names."""
 MAX_ADDRESS_BYTES = 2**20
 """The maximum length of an address (URL) that a browser requests. It is large, because the address contains the id of a
 record, which may be long."""
@@ -66,18 +66,18 @@ class OpenedRows:
         except BadFilter as error:
             raise InspectError(f"--at {at} cannot be used: {error}") from error
 
-    def unused(self, at: str) -> list[str]:
-        """Return a note for the user for each column whose filter in ``at`` has a value that no row has.
-
-        ``at`` is the value of the option ``--at``. A note names the values that the column has.
+    def check_values(self, at: str) -> None:
+        """Raise InspectError if ``at``, the value of the option ``--at``, has an unknown filter, or a value of a column
+        that no row has. The message names the values that the column has.
         """
         found = list[str]()
         for dimension, wanted in self.filters(at).classes.items():
             known = self.rows.values_of(dimension)
             if unused := [each for each in wanted if each not in known]:
                 named = ", ".join(printable(f"{dimension.name}={each}") for each in unused)
-                found.append(f"no row has {named}, which --at asks for: {_listed(dimension.name, known)}")
-        return found
+                found.append(f"no row has {named}: {_listed(dimension.name, known)}")
+        if found:
+            raise InspectError(f"--at {printable(at)} cannot be used: {'; '.join(found)}")
 
     def close(self) -> None:
         """Close the tables with the rows, and the Parquet files of the run, so that memory and files are freed."""
@@ -194,7 +194,7 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
         return _Page(live_app(run, guard, cache, reopening), [note], lambda: is_unfinished(run), lambda: None)
     opened = open_rows(parsed.run, parsed.other)
     try:
-        unused = opened.unused(at)
+        opened.check_values(at)
         audit = _opened_audit(opened, parsed) if parsed.audit else None
     except Exception:
         opened.close()
@@ -204,7 +204,7 @@ def _open(parsed: argparse.Namespace, cache: Path | None, guard: Guard, reopenin
         run, opened.rows, opened.images, opened.reviews, guard, audit, opened.other, replays, cache, reopening
     )
     read_in = f"{counted(len(opened.rows), 'row')} of {run} in {time.monotonic() - begun:.1f} s; Ctrl-C ends the view"
-    notes = [read_in, *unused, *_notes(opened), *([audit.note] if audit and audit.note else [])]
+    notes = [read_in, *_notes(opened), *([audit.note] if audit and audit.note else [])]
     return _Page(server.app(), notes, server.is_current, opened.close)
 
 

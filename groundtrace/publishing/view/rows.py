@@ -233,10 +233,15 @@ class ViewedRows:
             return {each.name: self._count_one(cursor, filters, each) for each in self.dimensions}
 
     def values_of(self, dimension: Dimension) -> list[str]:
-        """Return the values of a column of categories, the most frequent first; "" for the rows without a value."""
+        """Return the values of a column of categories, the most frequent first; "" for the rows without a value.
+
+        A column of marks with the values "true" and "false" has both, because a reviewer may set or remove marks later.
+        """
         query = f"SELECT {dimension.sql} FROM rows GROUP BY 1 ORDER BY count(*) DESC, 1"
         with self._db.cursor() as cursor:
-            return [value for (value,) in cursor.execute(query).fetchall()]
+            found = [value for (value,) in cursor.execute(query).fetchall()]
+        later = ("true", "false") if dimension.name in (FLAG, NOTED, OUTDATED) else ()
+        return list(dict.fromkeys([*found, *later]))
 
     def strata(self) -> list[tuple[str, str]]:
         """Return (id, stratum) of each row whose trace (reasoning with answer) was verified.
