@@ -105,7 +105,7 @@ function grid(sort) {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
     "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
     element("span", { class: "pic" }, thumbnail(row)),
-    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), sort.name ? sortedValue(row, sort.name) : null, element("span", { class: "q t" }, row.question || row.detail || row.id), element("code", { class: "id t", title: row.id }, row.id)),
+    element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), sort.name ? sortedValue(row, sort.name) : null, element("span", { class: "q t" }, row.question || row.id), row.detail ? element("span", { class: "detail t", title: row.detail }, row.detail) : null, element("code", { class: "id t", title: row.id }, row.id)),
   )));
 }
 
@@ -129,15 +129,16 @@ function head(name, sort) {
 
 function table(sort) {
   const isShown = name => name === sort.name || varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false);
-  const names = run.dimensions.map(each => each.name).filter(isShown).slice(0, TABLE_COLUMNS);
-  if (sort.name && !names.includes(sort.name)) names.push(sort.name);
-  const places = shown.rows.some(row => row["input row"]) ? ["input row"] : [];
+  const names = run.dimensions.map(each => each.name).filter(isShown).slice(0, TABLE_COLUMNS).filter(name => name !== sort.name);
+  const sorted = sort.name ? [sort.name] : [];  // beside the id, so that it is seen without scrolling
+  const [places, details] = ["input row", "detail"].map(name => shown.rows.some(row => row[name]) ? [name] : []);
+  const short = row => name => element("td", { class: "short t" }, shortened(row[name]));
   const rows = shown.rows.map((row, index) => element(
     "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
-    element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
-    ...names.map(name => element("td", { class: "short t" }, shortened(row[name]))),
+    element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...sorted.map(short(row)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
+    ...details.map(name => element("td", { class: "t words" }, (row[name] || "").slice(0, 300))), ...names.map(short(row)),
   ));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...["id", ...places, "question", "answer", ...names].map(name => head(name, sort)))), element("tbody", {}, ...rows)));
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...["id", ...sorted, ...places, "question", "answer", ...details, ...names].map(name => head(name, sort)))), element("tbody", {}, ...rows)));
 }
 
 function showPages(now) {

@@ -284,6 +284,32 @@ def test_the_head_of_a_column_sorts_the_table(page: Page) -> None:
     page.page.wait_for_selector("th[aria-sort=ascending] button:has-text('k ↑')")
 
 
+def test_rejected_rows_show_their_detail_and_the_sorted_column_is_in_sight(
+    browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    lost = {"id": "a", "stage": "ingest", "reason": "media_missing", "question": "Which?", "media": []}
+    lost["detail"] = "no such file: pics/lost.png" + " and so on" * 100
+    folder = write_run(
+        tmp_path / "run", run, {"rejected": [lost], "sft": [sft_row(HOSTILE[:20], question="How " * 90)]}
+    )
+    for width, height in SCREENS.values():
+        context = browser.new_context(viewport={"width": width, "height": height})
+        page = Page(context.new_page(), serve(folder))
+        page.page.goto(f"{page.address}&sort=trace+characters")
+        page.wait("shown.total == 2")
+        assert page.page.inner_text(".card .detail").startswith("no such file: pics/lost.png")
+        assert page.page.evaluate("document.querySelector('.card .detail').clientHeight < 60")
+        page.page.click("#layout")
+        page.page.wait_for_selector("td:has-text('no such file: pics/lost.png')")
+        heads = page.page.evaluate("[...document.querySelectorAll('th')].map(each => each.innerText)")
+        assert heads[:5] == ["id", "trace characters ↑", "question", "answer", "detail"]
+        assert sum("trace characters" in each for each in heads) == 1
+        right = "document.querySelector('th[aria-sort]').getBoundingClientRect().right"
+        assert width < 1000 or page.page.evaluate(f"{right} < innerWidth")
+        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        context.close()
+
+
 def test_the_table_shows_ids_on_one_line(browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path) -> None:
     usual, long = "train/images/000123-question-04", "a" * 300
     texts = {"question": "How many cats are in the picture? " * 9, "answer": "seven " * 30}
