@@ -33,24 +33,32 @@ function showNotKept() {
   byId("not-kept").replaceChildren(...parts);
 }
 
-// A field of the mark, and below it a line that says if its text is not kept. The browser stores a text that is not kept,
+// A field of the mark, and below it a line that says whether its text is kept. The browser stores a text that is not kept,
 // so that the field has the text again after the page was reloaded.
 function field(record, name, control, textOf, valueOf) {
   const key = JSON.stringify([NOT_KEPT, run.path, record.id, name]);
   const line = element("p", { class: "unkept t", role: "status", "data-of": name });
-  const say = words => line.replaceChildren(...(words ? [words, " ", element("button", { type: "button", onclick: keep }, "keep")] : []));
+  const say = (...words) => { line.className = "unkept t"; line.replaceChildren(...words); };
+  const sayKept = () => { line.className = "sent t"; line.replaceChildren("✓ kept"); };
+  const again = () => element("button", { type: "button", onclick: keep }, "keep");
   const keep = async () => {
     const sent = control.value;
     const error = await mark([record], { [name]: valueOf(sent) });
     if (error) sessionStorage.setItem(key, control.value);
     else if (control.value === sent) sessionStorage.removeItem(key);
-    say(error ? `not kept: ${error.message}` : "");
+    if (error) say(`not kept: ${error.message} `, again());
+    else if (control.value === sent) sayKept();
     showNotKept();
   };
   const typed = sessionStorage.getItem(key);
   control.value = typed ?? textOf();
-  if (typed !== null) say("not kept yet");
-  control.addEventListener("input", () => control.value === textOf() ? sessionStorage.removeItem(key) : sessionStorage.setItem(key, control.value));
+  if (typed !== null) say("not kept yet ", again());
+  control.addEventListener("input", () => {
+    const isNew = control.value !== textOf();
+    if (isNew) sessionStorage.setItem(key, control.value);
+    else sessionStorage.removeItem(key);
+    say(...(isNew ? ["not kept yet: it is kept when you leave the field"] : []));
+  });
   control.addEventListener("change", keep);
   return [element("div", { class: "row" }, control), line];
 }

@@ -49,6 +49,7 @@ HAS_IMAGE = "has image"
 """The name of the column that is false if a row has no image. It is true for a rejected record whose file is gone."""
 _CORE_CLASSES = ("stage", "reason", "rejected_by", "source", "answer_type", "license")
 _CORE_NUMBERS = ("pass_rate", "k")
+_MARKS = (FLAG, TAGS, NOTED, OUTDATED)
 MAX_SHOWN_CHARS = 2_000
 """The maximum number of characters of a question, an answer and a detail in the table of rows.
 
@@ -172,7 +173,7 @@ which a column of the user may have.
 """
 _RESERVED = (
     *("n", *OF_ADDRESS, TEXT, SORT, TOKEN),
-    *(FLAG, TAGS, NOTED, OUTDATED, MARK_WORDS, THERE, CHANGE, DIFFERENCE),
+    *(*_MARKS, MARK_WORDS, THERE, CHANGE, DIFFERENCE),
 )
 _SCORES = "list_transform(traces, lambda t: coalesce(t.score, -1))"
 _BEST_TRACE = f"traces[list_position({_SCORES}, list_max({_SCORES}))]"
@@ -218,7 +219,8 @@ def _cast(name: str, kind: pa.DataType) -> str:
 
 
 def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
-    """Yield the columns of the table ``rows`` in the database ``db`` that rows can be filtered and sorted by.
+    """Yield the columns of the table ``rows`` in the database ``db`` that rows can be filtered and sorted by: first the
+    set, then those of a reviewer's marks, then all others in the order of the table.
 
     A column without any value is left out. A column of texts is also left out if it has too many different values, for
     example a column with the authors of the questions. The columns of reviewers' marks are always included.
@@ -226,11 +228,12 @@ def dimensions_of(db: duckdb.DuckDBPyConnection) -> Iterator[Dimension]:
     hidden = {"n", "part", "file", "file_row", "id", "question", "answer", "detail", "input row", "words"}
     hidden |= {MARK_WORDS, HAS_IMAGE, TRACE_HASH}
     described = db.execute("DESCRIBE rows").fetchall()
-    for name, kind, *_ in described:
+    first = ("set", *_MARKS)
+    for name, kind, *_ in sorted(described, key=lambda each: first.index(each[0]) if each[0] in first else len(first)):
         if name in hidden:
             continue
         is_number = kind == "DOUBLE"
-        if name not in (FLAG, TAGS, NOTED, OUTDATED):
+        if name not in _MARKS:
             column = quoted_name(name)
             (distinct, filled) = db.execute(
                 f"SELECT count(DISTINCT {column}), count({column}) FROM rows"

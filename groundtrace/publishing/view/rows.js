@@ -87,8 +87,11 @@ function thumbnail(row) {
   return image;
 }
 
+const isFlagged = row => row.flagged === true || row.flagged === "true";  // a copy holds texts
+
 function summaryOf(row) {
   const parts = [element("span", { class: `set ${row.set}` }, row.set)];
+  if (isFlagged(row)) parts.unshift(element("span", { class: "flagged" }, "⚑ flagged"), " ");
   if (row.reason) parts.push(` ${row.reason}`);
   const final = row["score final"];
   if (final !== null && final !== undefined) parts.push(` · score ${numbered(final)}`);
@@ -103,7 +106,7 @@ const sortedValue = (row, name) => element("span", { class: "sorted t" }, `${tit
 
 function grid(sort) {
   return element("div", { class: "grid" }, ...shown.rows.map((row, index) => element(
-    "button", { type: "button", class: `card${row.flagged === true || row.flagged === "true" ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
+    "button", { type: "button", class: `card${isFlagged(row) ? " is-flagged" : ""}`, onclick: () => open(row.id), "data-index": index },
     element("span", { class: "pic" }, thumbnail(row)),
     element("span", { class: "words" }, element("span", { class: "muted" }, ...summaryOf(row)), sort.name ? sortedValue(row, sort.name) : null, element("span", { class: "q t" }, row.question || row.id), row.detail ? element("span", { class: "detail t", title: row.detail }, row.detail) : null, element("code", { class: "id t", title: row.id }, row.id)),
   )));
@@ -134,7 +137,7 @@ function table(sort) {
   const [places, details] = ["input row", "detail"].map(name => shown.rows.some(row => row[name]) ? [name] : []);
   const short = row => name => element("td", { class: "short t" }, shortened(row[name]));
   const rows = shown.rows.map((row, index) => element(
-    "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: row.flagged ? "is-flagged" : "" },
+    "tr", { tabindex: 0, onclick: () => open(row.id), "data-index": index, class: isFlagged(row) ? "is-flagged" : "" },
     element("td", {}, element("code", { class: "id t", title: row.id }, row.id)), ...sorted.map(short(row)), ...places.map(name => element("td", { class: "short t" }, row[name] || "")), element("td", { class: "t words" }, (row.question || "").slice(0, 300)), element("td", { class: "t" }, (row.answer || "").slice(0, 100)),
     ...details.map(name => element("td", { class: "t words" }, (row[name] || "").slice(0, 300))), ...names.map(short(row)),
   ));

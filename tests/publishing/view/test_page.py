@@ -358,13 +358,20 @@ def test_all_by_keyboard_and_marks_are_kept(page: Page, folder: Path) -> None:
     page.page.keyboard.press("k")
     page.wait(f"current.id == '{first}' && current.mark.flagged")
     page.page.fill("textarea", "look again")
+    assert page.page.inner_text("[data-of=note]") == "not kept yet: it is kept when you leave the field"
     page.page.fill("input[aria-label^=tags]", "odd, dark")
+    page.page.wait_for_selector("[data-of=note]:text-is('✓ kept')")
     page.page.press("input[aria-label^=tags]", "Tab")
     page.wait("current.mark.tags.length == 2 && current.mark.note == 'look again'")
     page.page.keyboard.press("Escape")
     page.wait("!document.querySelector('dialog').open")
     mark = Reviews(folder).of(first)
     assert (mark.flagged, mark.tags, mark.note, len(mark.trace)) == (True, ("odd", "dark"), "look again", 64)
+    assert page.page.evaluate("[...document.querySelectorAll('.flagged')].map(each => each.innerText)") == ["⚑ flagged"]
+    assert page.page.inner_text(".card.is-flagged .id") == first
+    page.wait("document.querySelectorAll('#facets h2')[3]?.textContent == 'has a note'")
+    names = page.page.evaluate("[...document.querySelectorAll('#facets h2')].map(each => each.textContent)")
+    assert names[:4] == ["set", "flagged", "tags", "has a note"]
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
     page.page.click("#facets h2:has-text('has a note') ~ button.class:has-text('true')")
