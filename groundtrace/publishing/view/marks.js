@@ -2,8 +2,8 @@
 "use strict";
 
 function review(record) {
-  const tags = element("input", { "aria-label": "tags, with commas", placeholder: "tags, with commas" });
-  const note = element("textarea", { "aria-label": "note", placeholder: "note" });
+  const tags = element("input", { name: "tags", "aria-label": "tags, with commas", placeholder: "tags, with commas" });
+  const note = element("textarea", { name: "note", "aria-label": "note", placeholder: "note" });
   const split = text => text.split(",").map(each => each.trim()).filter(Boolean);
   return element("section", {}, element("h3", {}, "review"),
     ...field(record, "tags", tags, () => record.mark.tags.join(", "), split),
@@ -31,6 +31,15 @@ function showNotKept() {
     return found.length ? [`${found.length} ${found.length === 1 ? one : many} not kept: `, ...found.flatMap((each, index) => [index ? ", " : "", link(each)]), " "] : [];
   });
   byId("not-kept").replaceChildren(...parts);
+  showNotKeptHere();
+}
+
+// Names at the top of the open record its texts that are not kept. Their fields are below the traces and attempts.
+function showNotKeptHere() {
+  const isHere = name => !COPY && current && notKept(name).some(([id]) => id === current.id);
+  const to = name => element("button", { type: "button", onclick: () => byId("record").querySelector(`[name=${name}]`).focus() }, "go to the field");
+  const parts = [["note", "the note is not kept yet"], ["tags", "the tags are not kept yet"]].filter(([name]) => isHere(name)).flatMap(([name, words]) => [words, " ", to(name), " "]);
+  byId("record-not-kept").replaceChildren(...parts);
 }
 
 // A field of the mark, and below it a line that says whether its text is kept. The browser stores a text that is not kept,

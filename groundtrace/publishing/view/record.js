@@ -23,6 +23,7 @@ async function showRecord(now, mine) {
   viewer = new Viewer(record);
   byId("record-bar").replaceChildren(bar(record));
   byId("record-body").replaceChildren(element("div", { class: "two" }, left(viewer), element("div", {}, right(record), facts(record, viewer))));
+  showNotKept();
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
 }

@@ -440,12 +440,16 @@ def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, fold
     page.page.click("#not-kept a")
     page.page.wait_for_selector(".unkept:has-text('not kept yet')")
     assert page.page.evaluate("document.querySelectorAll('.unkept:not(:empty)').length") == 1
+    assert page.page.inner_text("#record-not-kept").startswith("the note is not kept yet")
+    assert is_in_sight(page, "#record-not-kept")
+    page.page.click("#record-not-kept button")
+    assert page.page.evaluate("document.activeElement.name") == "note" and is_in_sight(page, "textarea")
     assert page.page.input_value("textarea") == "look <b>again</b>" and not page.page.is_visible("#kept")
     page.page.click(".unkept button")
     page.wait("current.mark.note == 'look <b>again</b>'")
     page.wait("document.querySelectorAll('.unkept:not(:empty)').length == 0 && sessionStorage.length == 0")
     assert Reviews(folder).of(record_id).note == "look <b>again</b>"
-    assert page.page.inner_text("#not-kept") == ""
+    assert page.page.inner_text("#not-kept") == "" == page.page.inner_text("#record-not-kept")
 
 
 def test_a_page_of_a_changed_run_keeps_its_address_and_can_be_reloaded(page: Page, folder: Path) -> None:
