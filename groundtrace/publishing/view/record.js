@@ -40,6 +40,7 @@ function bar(record) {
   const where = record.position === null ? "not among the filtered rows" : `${record.position.toLocaleString("en")} of ${record.total.toLocaleString("en")}`;
   return element("div", { class: "bar-top" },
     element("span", { class: `set ${record.set}` }, record.set),
+    run.other ? outcomeThere(record.other) : null,
     element("code", { class: "t" }, record.id),
     element("span", { class: "muted" }, where),
     element("span", { class: "push row" },
@@ -47,6 +48,12 @@ function bar(record) {
       element("button", { type: "button", disabled: record.after === null, onclick: () => open(record.after), title: "j" }, "next"),
       COPY ? null : element("button", { type: "button", id: "flag", "aria-pressed": String(record.mark.flagged), onclick: flag, title: "f" }, record.mark.flagged ? "flagged" : "flag"),
       element("button", { type: "button", onclick: close, title: "Esc" }, "close")));
+}
+
+// Where the same record ended in the second run.
+function outcomeThere(there) {
+  const ended = there ? element("span", { class: `set ${there.set}` }, there.reason ? `${there.set}: ${there.reason}` : there.set) : "no such record";
+  return element("span", { class: "t", id: "there" }, element("span", { class: "muted" }, `in ${run.other.name}: `), ended);
 }
 
 function left(viewer) {

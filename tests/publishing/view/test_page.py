@@ -650,13 +650,16 @@ def test_a_second_run_is_shown_beside_the_first(
     page.page.click(".card >> nth=0")
     page.page.wait_for_selector("dialog[open] section.other")
     assert "<script>fetch('http://evil.example')</script>" in page.page.inner_text("section.other")
+    assert page.page.inner_text("#there").startswith("in old: rejected: </script>") and is_in_sight(page, "#there")
     assert page.page.evaluate("document.querySelectorAll('dialog script, dialog img[src=x]').length") == 0
     page.page.evaluate("changed(next => { next.delete('change of set'); next.set('id', 'kept'); })")
     page.page.wait_for_selector("section.other .tag")
+    assert page.page.inner_text("#there") == "in old: sft"
     page.page.check(".layers >> text=other")
     assert page.page.evaluate("document.querySelectorAll('.stage .mark.other').length") == 3
     page.page.evaluate("changed(next => next.set('id', 'added'))")
     page.wait("document.querySelector('section.other').textContent.includes('no record with this id')")
+    assert page.page.inner_text("#there") == "in old: no such record"
     assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.printed == []
     context.close()
