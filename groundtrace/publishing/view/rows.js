@@ -81,7 +81,8 @@ function showChips(now) {
 }
 
 function thumbnail(row) {
-  if (row.missing || !row["has image"]) return "no image";
+  if (!row["has image"]) return row.set === "rejected" ? "image not opened" : "no image";
+  if (row.missing) return "no image";
   const image = element("img", { src: COPY ? `images/${row.n}.jpg` : addressed(`/thumbnail/${row.n}`), alt: "", loading: "lazy" });
   image.addEventListener("error", () => image.replaceWith("no image"));
   return image;
