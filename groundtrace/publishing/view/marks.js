@@ -50,9 +50,11 @@ function field(record, name, control, textOf, valueOf) {
   const say = (...words) => { line.className = "unkept t"; line.replaceChildren(...words); };
   const sayKept = () => { line.className = "sent t"; line.replaceChildren("✓ kept"); };
   const again = () => element("button", { type: "button", onclick: keep }, "keep");
+  let sending = null;  // the text whose request has no answer yet
   const keep = async () => {
-    const sent = control.value;
+    const sent = sending = control.value;
     const error = await mark([record], { [name]: valueOf(sent) });
+    sending = null;
     if (error) sessionStorage.setItem(key, control.value);
     else if (control.value === sent) sessionStorage.removeItem(key);
     if (error) say(`not kept: ${error.message} `, again());
@@ -66,9 +68,12 @@ function field(record, name, control, textOf, valueOf) {
     const isNew = control.value !== textOf();
     if (isNew) sessionStorage.setItem(key, control.value);
     else sessionStorage.removeItem(key);
+    if (!isNew) showNotKept();
     say(...(isNew ? ["not kept yet: it is kept when you leave the field"] : []));
   });
   control.addEventListener("change", keep);
+  // A browser sees no change if the user restores the text that the field had at first, which may be one that is not kept.
+  control.addEventListener("blur", () => { if (sessionStorage.getItem(key) === control.value && sending !== control.value) keep(); });
   return [element("div", { class: "row" }, control), line];
 }
 
