@@ -8,13 +8,22 @@ import sys
 from pathlib import Path
 
 from groundtrace.schemas.loop_step import folders_beside
+from groundtrace.schemas.safe_files import UnsafeFile, read_json
 
-_RUN_FILES = ("run.json", "loop.html")
-"""The files by which the folders of runs, trainings and loops are recognized."""
+_MARKERS = {
+    "input.json": {"input", "fingerprint"},
+    "run.json": {"config_sha256"},
+    "questions/split.json": {"train", "held", "groups"},
+}
+"""The files by which the folders of runs, trainings and loops are recognized, each with keys that its object has.
+
+A run writes ``input.json`` first, a published run and a training have ``run.json``, and a loop has ``split.json``.
+Other programs write files with these names, but not with these keys.
+"""
 _config_folders: list[Path] = []
 """The folder of the config that was read last, then those of the configs that it extends (:func:`search_beside`)."""
-_in_run: list[Path] = []
-"""The first of these configs that is in the folder of a run; empty if none is."""
+_in_run: list[tuple[Path, Path]] = []
+"""Those folders of these configs that are not searched, each with the folder of the run that is the reason."""
 _searched: list[str] = []
 """The folders of configs that are on the import path because a module was found only there, the latest first."""
 _recipes: list[str] = []
@@ -42,10 +51,11 @@ def search_beside(config: Path | None) -> None:
         _waiting.clear()
         return
     folder = config.parent.resolve()
-    if any((place / name).exists() for place in (folder, *folder.parents) for name in _RUN_FILES):
-        _in_run.append(config)
-    if not _in_run:
+    run = _in_run[0][1] if _in_run else _run_around(folder)
+    if run is None:
         _config_folders.append(folder)
+    else:
+        _in_run.append((folder, run))
 
 
 def add_recipe_folder(folder: str) -> None:
@@ -80,6 +90,17 @@ def searched_folders() -> tuple[str, ...]:
 def config_folders() -> tuple[str, ...]:
     """Return the folders in which modules of plug-ins are searched because of the config that was read last."""
     return tuple(map(str, _config_folders))
+
+
+def unsearched_folder(top: str) -> tuple[Path, Path] | None:
+    """Return a folder of a config in which the module ``top`` is not searched, and the folder of the run that is the
+    reason.
+
+    The result is a folder that holds the module, if there is one. If none of them holds the module, the result is the
+    folder of the config, or None if this folder is searched.
+    """
+    holding = [each for each in _in_run if importlib.machinery.PathFinder.find_spec(top, [str(each[0])])]
+    return next(iter([*holding, *([] if folders_beside() else _in_run)]), None)
 
 
 def extend_path(top: str) -> None:
@@ -135,6 +156,23 @@ def folders_of(top: str) -> tuple[str, ...]:
         return tuple(str(Path(each).resolve().parent) for each in spec.submodule_search_locations or ())
     file = Path(spec.origin).resolve()
     return (str(file.parents[1] if file.name == "__init__.py" else file.parent),)
+
+
+def _run_around(folder: Path) -> Path | None:
+    """Return the folder of a run, training or loop in which ``folder`` is, or which it is; None if there is none."""
+    folder = folder.resolve()
+    return next((each for each in (folder, *folder.parents) if _is_of_run(each)), None)
+
+
+def _is_of_run(folder: Path) -> bool:
+    """Return whether ``folder`` is the output folder of a run, a training or a loop (:data:`_MARKERS`)."""
+    for name, keys in _MARKERS.items():
+        try:
+            if read_json(folder / name).keys() >= keys:
+                return True
+        except (OSError, ValueError, AttributeError, UnsafeFile):
+            continue
+    return False
 
 
 def _own_path() -> list[str]:

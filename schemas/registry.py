@@ -31,6 +31,7 @@ from groundtrace.schemas.module_search import (
     folders_of,
     forget_folders,
     searched_folders,
+    unsearched_folder,
 )
 from groundtrace.schemas.user_modules import (
     StaleModule,
@@ -318,6 +319,13 @@ def _remedy(error: BaseException, module: str) -> str:
     if module.partition(".")[0] in sys.stdlib_module_names:
         return f"rename your module, because Python has its own module {module}"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        unsearched = unsearched_folder(module.partition(".")[0])
+        if unsearched is not None:
+            folder, run = unsearched
+            return (
+                f"modules in {folder} are not imported, because somebody else may have made the run, training or loop "
+                f"in {run}: put the module into another folder, and run the command there or add it to PYTHONPATH"
+            )
         return "put this module beside the config, run the command in its folder, or add its folder to PYTHONPATH"
     return "correct the module or this path"
 

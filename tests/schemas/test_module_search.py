@@ -56,20 +56,46 @@ def place_of(config: Path) -> str:
     return sys.modules[path.partition(":")[0]].PLACE
 
 
-@pytest.mark.parametrize("marker", ["run.json", "loop.html"])
+MARKERS = {
+    "input.json": '{"input": "records.jsonl", "fingerprint": "0f"}',
+    "run.json": '{"command": "sft", "config_sha256": "0f"}',
+    "questions/split.json": '{"train": 2, "held": 1, "groups": {}}',
+}
+"""The files that make a folder that of a run, a training or a loop, with some of their content."""
+
+
+def mark(folder: Path, marker: str = "input.json", content: str | None = None) -> None:
+    """Make a folder that of a run, a training or a loop."""
+    (folder / marker).parent.mkdir(parents=True, exist_ok=True)
+    (folder / marker).write_text(MARKERS[marker] if content is None else content)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
 @pytest.mark.parametrize("inner", ["", "sub", "configs/deep"])
 def test_nothing_is_imported_from_the_folder_of_a_run(tmp_path: Path, marker: str, inner: str) -> None:
     config = project(tmp_path / "theirs" / inner)
-    (tmp_path / "theirs" / marker).write_text("{}")
-    with pytest.raises(RegistryError, match="cannot be imported"):
+    mark(tmp_path / "theirs", marker)
+    with pytest.raises(RegistryError) as caught:
         place_of(config)
+    assert str(caught.value).endswith(
+        f"modules in {config.parent} are not imported, because somebody else may have made the run, training or loop "
+        f"in {tmp_path / 'theirs'}: put the module into another folder, and run the command there or add it to "
+        "PYTHONPATH"
+    )
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"input": 1, "train": 2, "command": "build"}'])
+def test_files_of_other_programs_do_not_make_a_run(tmp_path: Path, marker: str, content: str) -> None:
+    mark(tmp_path, marker, content)
+    (tmp_path / "project/run.json").mkdir(parents=True)
+    assert place_of(project(tmp_path / "project")) == "project"
 
 
 def test_nothing_is_imported_beside_what_a_config_in_a_run_extends(tmp_path: Path) -> None:
     project(tmp_path / "archive/parts")
     theirs = tmp_path / "archive/run"
-    theirs.mkdir()
-    (theirs / "run.json").write_text("{}")
+    mark(theirs)
     (theirs / "config.toml").write_text('extends = "../parts/own.toml"\n')
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -98,6 +98,6 @@ def test_only_the_folder_of_the_present_config_is_searched(tmp_path: Path) -> No
 def test_the_folder_of_a_run_is_not_searched(tmp_path: Path) -> None:
     """It may be from somebody else."""
     config: Any = config_in(tmp_path / "a")
-    (tmp_path / "a/run.json").write_text("{}")
+    (tmp_path / "a/run.json").write_text('{"config_sha256": "0f"}')
     with pytest.raises(gt.UserError, match="No module named 'beside_scorer'"):
         value_of(config)
