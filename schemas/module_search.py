@@ -92,14 +92,25 @@ def config_folders() -> tuple[str, ...]:
     return tuple(map(str, _config_folders))
 
 
-def unsearched_folder(top: str) -> tuple[Path, Path] | None:
-    """Return a folder of a config in which the module ``top`` is not searched, and the folder of the run that is the
-    reason.
+def current_folder() -> tuple[str, ...]:
+    """Return the current folder, in which modules of plug-ins are searched; () if it is in the folder of a run.
 
-    The result is a folder that holds the module, if there is one. If none of them holds the module, the result is the
-    folder of the config, or None if this folder is searched.
+    Somebody else may have made the folder of a run, so nothing is imported from it.
     """
-    holding = [each for each in _in_run if importlib.machinery.PathFinder.find_spec(top, [str(each[0])])]
+    here = Path.cwd()
+    return () if _run_around(here) is not None else (str(here),)
+
+
+def unsearched_folder(top: str) -> tuple[Path, Path] | None:
+    """Return a folder in which the module ``top`` is not searched, and the folder of the run that is the reason.
+
+    The result is a folder that holds the module, if there is one: the current folder, or the folder of a config. If
+    none of them holds the module, the result is the folder of the config, or None if this folder is searched.
+    """
+    here = Path.cwd()
+    run = _run_around(here)
+    places = [*_in_run, *([(here, run)] if run is not None else ())]
+    holding = [each for each in places if importlib.machinery.PathFinder.find_spec(top, [str(each[0])])]
     return next(iter([*holding, *([] if folders_beside() else _in_run)]), None)
 
 
@@ -111,10 +122,10 @@ def extend_path(top: str) -> None:
     """
     importlib.invalidate_caches()
     sys.path[:] = _own_path()
-    here = str(Path.cwd())
-    if here not in sys.path and (_current or importlib.util.find_spec(top) is None):
-        sys.path.append(here)
-        _current[:] = [here]
+    for here in current_folder():
+        if here not in sys.path and (_current or importlib.util.find_spec(top) is None):
+            sys.path.append(here)
+            _current[:] = [here]
     if importlib.util.find_spec(top) is None and (beside := folder_beside(top)):
         _searched[:] = [beside, *(each for each in _searched if each != beside)]
     sys.path += _searched
@@ -148,7 +159,7 @@ def folders_of(top: str) -> tuple[str, ...]:
     module.
     """
     own = [each for each in _own_path() if each not in _recipes]
-    places = [*own, *_present, str(Path.cwd()), *map(str, (*_config_folders, *folders_beside()))]
+    places = [*own, *_present, *current_folder(), *map(str, (*_config_folders, *folders_beside()))]
     spec = importlib.machinery.PathFinder.find_spec(top, places)
     if spec is None:
         return ()

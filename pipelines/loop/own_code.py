@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.pipelines.running.plan.loading import is_bundled
-from groundtrace.schemas.module_search import config_folders
+from groundtrace.schemas.module_search import config_folders, current_folder
 from groundtrace.schemas.registry import paths_in, plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.user_modules import files_of_module
@@ -57,7 +57,7 @@ def _digests(own: Collection[tuple[Path, Path]], config: Mapping[str, Any]) -> l
 
     A plug-in that no part of this process has imported yet counts, too. It is not imported.
     """
-    places = [*sys.path, str(Path.cwd()), *config_folders()]
+    places = [*sys.path, *current_folder(), *config_folders()]
     named = {found for path in paths_in(config) for found in files_of_module(path.partition(":")[0], places)}
     return own_digests({*own, *plugin_files(config), *named})
 

@@ -92,6 +92,24 @@ def test_files_of_other_programs_do_not_make_a_run(tmp_path: Path, marker: str, 
     assert place_of(project(tmp_path / "project")) == "project"
 
 
+@pytest.mark.parametrize("inner", ["", "sub"])
+def test_nothing_is_imported_from_the_current_folder_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    config = project(tmp_path / "theirs" / inner)
+    mark(tmp_path / "theirs")
+    monkeypatch.chdir(config.parent)
+    mine = tmp_path / "mine/own.toml"
+    mine.parent.mkdir()
+    mine.write_text(CONFIG)
+    for each in (config.name, str(mine)):
+        with pytest.raises(RegistryError, match=f"modules in {config.parent} are not imported, because somebody else"):
+            place_of(Path(each))
+    project(tmp_path / "mine")
+    assert place_of(mine) == "mine"
+    assert str(config.parent) not in sys.path
+
+
 def test_nothing_is_imported_beside_what_a_config_in_a_run_extends(tmp_path: Path) -> None:
     project(tmp_path / "archive/parts")
     theirs = tmp_path / "archive/run"
