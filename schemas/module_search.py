@@ -118,15 +118,16 @@ def extend_path(top: str) -> None:
     """Make a module importable if it is only in the current folder or in the folder of a config.
 
     ``top`` is the name of the module, or of its outermost package. If Python would not find it otherwise, this folder
-    is added to the import path. The folders of configs stay behind all others.
+    is added to the import path. The folders of configs stay behind all others. A folder with the name ``top`` but
+    without ``__init__.py`` may hold only data, so the search continues behind it, as Python's own search does.
     """
     importlib.invalidate_caches()
     sys.path[:] = _own_path()
     for here in current_folder():
-        if here not in sys.path and (_current or importlib.util.find_spec(top) is None):
+        if here not in sys.path and (_current or not _is_file(importlib.util.find_spec(top))):
             sys.path.append(here)
             _current[:] = [here]
-    if importlib.util.find_spec(top) is None and (beside := folder_beside(top)):
+    if not _is_file(importlib.util.find_spec(top)) and (beside := folder_beside(top)):
         _searched[:] = [beside, *(each for each in _searched if each != beside)]
     sys.path += _searched
 
@@ -142,11 +143,14 @@ def forget_folders() -> None:
 def folder_beside(top: str) -> str:
     """Return the first folder of a config that holds the module ``top``; "" if there is none.
 
+    A module with a file comes before a folder without ``__init__.py``, which may hold only data.
     The folders of the user's present config, and of the configs that it extends, are first. If this command is a step
     of ``beam loop`` (a whole training), the folders of the configs that the user named for the step are next.
     """
     folders = map(str, (*_config_folders, *folders_beside()))
-    return next((each for each in folders if importlib.machinery.PathFinder.find_spec(top, [each])), "")
+    specs = {each: importlib.machinery.PathFinder.find_spec(top, [each]) for each in folders}
+    found = sorted((each for each in specs if specs[each]), key=lambda each: not _is_file(specs[each]))
+    return next(iter(found), "")
 
 
 def folders_of(top: str) -> tuple[str, ...]:
@@ -167,6 +171,11 @@ def folders_of(top: str) -> tuple[str, ...]:
         return tuple(str(Path(each).resolve().parent) for each in spec.submodule_search_locations or ())
     file = Path(spec.origin).resolve()
     return (str(file.parents[1] if file.name == "__init__.py" else file.parent),)
+
+
+def _is_file(spec: importlib.machinery.ModuleSpec | None) -> bool:
+    """Return whether a module was found that is more than a folder without ``__init__.py``."""
+    return spec is not None and spec.origin is not None
 
 
 def _run_around(folder: Path) -> Path | None:

@@ -215,3 +215,16 @@ def test_packages_without_init_beside_two_configs(tmp_path: Path) -> None:
     assert place_of(one) == "one"
     forget_user_code()
     assert place_of(two) == "two"
+
+
+def test_a_folder_of_data_does_not_hide_a_module(tmp_path: Path) -> None:
+    """A folder with the module's name in the current folder, beside the config, or both."""
+    config = project(tmp_path / "mine")
+    theirs = tmp_path / "theirs.toml"
+    theirs.write_text('extends = "mine/own.toml"\n')
+    for folder in (tmp_path / "here" / NAME, tmp_path / NAME):
+        folder.mkdir()
+        (folder / "data.csv").write_text("1\n")
+    assert place_of(config) == place_of(theirs) == "mine"
+    forget_user_code()
+    assert place_of(theirs) == "mine"
