@@ -5,7 +5,7 @@ The Beam pipeline also shows which stages reject records, and which columns the 
 stages.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.errors import UserError
+from groundtrace.stages.draw_questions import CUT, CutToTarget
 from groundtrace.stages.plumbing.calling import CallModels
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
@@ -58,7 +59,8 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the pipeline would lose records. Also
     raises PipelineError if the function of a stage is run outside the stage's own transform, e.g. in a plain
-    ``beam.ParDo``: the reports would not list this stage. Raises
+    ``beam.ParDo``: the reports would not list this stage. Also raises PipelineError if a run with a target number of
+    SFT rows could reject rows after they were counted. Raises
     :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or two columns have the same name. Raises
     the errors of ``build``.
     """
@@ -75,6 +77,8 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     rejected = tuple(node.outputs[REJECTED] for node in outer if REJECTED in node.outputs)
     for node in seen.stages:
         _check_ended(recipe, node, [*seen.taken, *rejected, ends.sft, ends.rl])
+    if context.draw.target_sft is not None and ends.sft is not None:
+        _check_target(recipe, ends.sft)
     read, side_calls = (
         tuple(node.outputs[name] for node in seen.stages if name in node.outputs) for name in (READ, SIDE_CALLS)
     )
@@ -292,21 +296,47 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
     }
 
 
-def _passed(collection: Any) -> set[str]:
-    """Return the names of the stages (steps) that the elements of a collection, such as records, have gone through.
+def _check_target(recipe: Recipe, sft: PCollection) -> None:
+    """Raise PipelineError if a stage (pipeline step) can reject SFT rows after the stage ``cut``.
 
-    A transform can read a second collection beside its main input: a side input. Only main inputs are followed, so the
+    ``cut`` keeps the target number of SFT rows and rejects all others. So no row could replace one that a later stage
+    rejects, and the run would miss its target. ``sft`` holds the SFT rows of the run.
+    """
+    found = [*_transforms_before(sft, CutToTarget)]
+    if not any(isinstance(each, CutToTarget) for each in found):
+        return
+    for each in found:
+        if each.stage.meanings and not isinstance(each, CutToTarget):
+            raise PipelineError(
+                f"the recipe {recipe.name!r} cannot make a target number of SFT rows, because the stage "
+                f"{each.stage.name!r} can reject rows that the stage {CUT.name!r} has counted: add "
+                f"{each.stage.name!r} before {CUT.name!r}, or run without --target-sft"
+            )
+
+
+def _passed(collection: Any) -> set[str]:
+    """Return the names of the stages (steps) that the elements of a collection, such as records, have gone through."""
+    return {transform.stage.name for transform in _transforms_before(collection)}
+
+
+def _transforms_before(collection: Any, first: type[DraftStage] | None = None) -> Iterator[DraftStage]:
+    """Yield the stages (steps) that the elements of a collection, such as records, have gone through.
+
+    A stage may be yielded several times. If ``first`` is not None, stages before one of this class are left out. A
+    transform can read a second collection beside its main input: a side input. Only main inputs are followed, so the
     stages that produced a side input are not in the result.
     """
-    names, done, waiting = set[str](), set[int](), [collection]
+    done, waiting = set[int](), [collection]
     while waiting:
         node = waiting.pop().producer
         if node is None or id(node) in done:
             continue
         done.add(id(node))
-        waiting += node.inputs
+        around, inputs = [], node.inputs
         while node is not None:
             if isinstance(node.transform, DraftStage):
-                names.add(node.transform.stage.name)
+                around.append(node.transform)
             node = node.parent
-    return names
+        yield from around
+        if first is None or not any(isinstance(each, first) for each in around):
+            waiting += inputs

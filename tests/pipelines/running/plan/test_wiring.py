@@ -21,7 +21,7 @@ from groundtrace.schemas.records import Draft
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
 from groundtrace.stages.draw_questions import CutToTarget
 from groundtrace.stages.ingest_records import IngestRecords
-from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.plumbing.recipe import Draw, Ends, Recipe, RunContext
 from groundtrace.stages.plumbing.stage import REJECTED, DraftStage, RunWork, Stage, Work, apply
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
@@ -290,6 +290,27 @@ def test_a_set_has_the_columns_of_the_stages_that_its_rows_have_come_through() -
     found = wired(build)
     assert found.added == {"sft": (LIGHT, SHADE), "rl": (LIGHT,), "rejected": (LIGHT, SHADE)}
     assert found.stages.adds == (LIGHT, SHADE)
+
+
+def test_no_stage_may_reject_rows_that_the_cut_has_counted() -> None:
+    def build(root: beam.Pipeline, run: RunContext, last: type[DraftStage]) -> Ends:
+        kept = (_ingest(root, run)["kept"] | "Noop" >> Noop()).kept
+        ends = {"sft": kept, "rl": kept} | "Cut" >> CutToTarget(run.draw.target_sft)
+        return Ends(sft=(ends["sft"] | "Last" >> last()).kept, rl=ends["rl"])
+
+    def wire_with(last: type[DraftStage], draw: Draw) -> None:
+        mine = recipe(lambda root, run, _: build(root, run, last))
+        wire(mine, beam.Pipeline(), replace(CONTEXT, draw=draw), RunSettings())
+
+    wire_with(Measure, Draw())
+    wire_with(Measure, Draw(target_sft=3))
+    wire_with(Noop, Draw())
+    with pytest.raises(PipelineError) as caught:
+        wire_with(Noop, Draw(target_sft=3))
+    assert str(caught.value) == (
+        "the recipe 'mine' cannot make a target number of SFT rows, because the stage 'noop' can reject rows that the "
+        "stage 'cut' has counted: add 'noop' before 'cut', or run without --target-sft"
+    )
 
 
 def test_rejections_have_no_columns_that_only_a_last_stage_adds() -> None:
