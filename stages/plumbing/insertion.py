@@ -6,6 +6,7 @@ stage is added behind it. All later stages of the recipe then read what the user
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,6 +38,21 @@ def check_stage(stage: Any) -> None:
         raise RecipeError(
             f"the class {stage.__name__} has the field 'settings', but its Stage object names no class of settings: "
             "give the Stage object the argument `settings`"
+        )
+
+
+def check_names(after: Any, name: Any) -> None:
+    """Check the arguments ``after`` and ``name`` of ``with_stage``, which adds a stage to a recipe (a pipeline).
+
+    ``after`` is the name of another stage, and ``name`` is the name of the new recipe. Raises :class:`RecipeError` if
+    ``after`` is not a text or is empty, or if ``name`` is not a text of letters, digits and the characters _ . -
+    """
+    if not isinstance(after, str) or not after:
+        raise RecipeError(f"with_stage got after={after!r:.100}: give the name of a stage, such as 'clean'")
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise RecipeError(
+            f"with_stage got name={name!r:.100}: give the new recipe a name of letters, digits, '_', '.' and '-', such "
+            "as 'my_cot'"
         )
 
 

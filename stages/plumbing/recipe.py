@@ -16,7 +16,7 @@ from apache_beam.pvalue import PCollection
 
 from groundtrace.grading.question_text import POINTS
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.stages.plumbing.insertion import check_stage, inserted, made_stage, with_section
+from groundtrace.stages.plumbing.insertion import check_names, check_stage, inserted, made_stage, with_section
 from groundtrace.stages.plumbing.stage import DraftStage
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
@@ -132,10 +132,12 @@ class Recipe:
         (questions with their data) the new stage reads. If that stage has several outputs, ``after`` names the stage
         and one of them, such as ``split.sft``. ``name`` is the name of the new recipe.
 
-        Raises RecipeError if a field of ``stage`` cannot be filled, or if the config has a key with the stage's name
-        already. The new recipe's ``build`` raises RecipeError if there is no stage or output ``after``.
+        Raises RecipeError if an argument has a wrong type, if ``name`` cannot be a name, if a field of ``stage`` cannot
+        be filled, or if the config has a key with the stage's name already. The new recipe's ``build`` raises
+        RecipeError if there is no stage or output ``after``.
         """
         check_stage(stage)
+        check_names(after, name)
         build = partial(_build_with, self.build, stage, after)
         return replace(self, name=name, settings=with_section(self.settings, stage), build=build)
 

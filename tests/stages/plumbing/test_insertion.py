@@ -157,6 +157,29 @@ def test_a_stage_that_cannot_be_put_into_a_recipe(stage: Any, message: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("after", "name", "message"),
+    [
+        (None, "mine", "with_stage got after=None: give the name of a stage, such as 'clean'"),
+        (3, "mine", "with_stage got after=3: give the name of a stage, such as 'clean'"),
+        ("", "mine", "with_stage got after='': give the name of a stage, such as 'clean'"),
+        *(
+            (
+                "clean",
+                name,
+                f"with_stage got name={name!r}: give the new recipe a name of letters, digits, '_', '.' and '-', such "
+                "as 'my_cot'",
+            )
+            for name in (None, "", "../x", "a b")
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_at_the_call(after: Any, name: Any, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        GROUNDED_COT.with_stage(Plain, after=after, name=name)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
     ("stage", "after", "message"),
     [
         (
@@ -164,7 +187,6 @@ def test_a_stage_that_cannot_be_put_into_a_recipe(stage: Any, message: str) -> N
             "cleen",
             "the stage 'plain' cannot be added after 'cleen': the recipe has only the stages ingest, clean, ",
         ),
-        (Plain, "", "the stage 'plain' cannot be added after '': the recipe has only the stages ingest, clean, "),
         (
             Plain,
             "cut",
