@@ -275,7 +275,7 @@ class MineRubrics(DraftStage):
                 AsList(judged.kept),
                 AsList(failures),
                 self.settings,
-            )
+            ).with_output_types(MinedRubrics)
         )
         kept = drafts | "Attach" >> beam.Map(_with_rubrics, AsSingleton(mined)).with_output_types(Draft)
         side_calls = (proposed[SIDE_CALLS], judged[SIDE_CALLS]) | "SideCalls" >> beam.Flatten()

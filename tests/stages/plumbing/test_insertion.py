@@ -12,7 +12,6 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.dual_stream import RECIPE as DUAL_STREAM
 from groundtrace.pipelines.executable_cot import RECIPE as EXECUTABLE_COT
 from groundtrace.pipelines.grounded_cot import RECIPE as GROUNDED_COT
-from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.wiring import UnrunPipeline, WiredPipeline, wire
 from groundtrace.stages.plumbing.insertion import made_stage
 from groundtrace.stages.plumbing.recipe import Recipe, RunContext
@@ -136,6 +135,7 @@ def test_the_stage_has_its_section_of_the_config() -> None:
     ("stage", "message"),
     [
         (Plain(), "with_stage was given <Plain(PTransform) label=[Plain] at "),
+        (DraftStage, "the class DraftStage has no description: give it the attribute `stage` with a Stage object"),
         (GROUNDED_COT, "with_stage was given Recipe(name='grounded_cot'"),
         (
             Strange,
@@ -179,6 +179,19 @@ def test_wrong_arguments_are_refused_at_the_call(after: Any, name: Any, message:
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("name", ["has-dash", "with.dot", "", "class", "__doc__"])
+def test_a_name_that_cannot_be_a_key_of_the_config(name: str) -> None:
+    class Named(Plain):
+        stage = Stage(name, "something of the user's", settings=OwnSettings)
+
+    with pytest.raises(RecipeError) as caught:
+        GROUNDED_COT.with_stage(Named, after="clean", name="mine")
+    assert str(caught.value) == (
+        f"the stage {name!r} has settings, so its name must be a key of the config: give it a name of letters, digits "
+        "and '_', such as 'my_stage'"
+    )
+
+
 @pytest.mark.parametrize(
     ("stage", "after", "message"),
     [
@@ -190,13 +203,38 @@ def test_wrong_arguments_are_refused_at_the_call(after: Any, name: Any, message:
         (
             Plain,
             "cut",
-            "the stage 'plain' cannot be added after 'cut', which has no output 'kept': name the stage and one of its "
-            "outputs, such as 'split.sft'",
+            "the stage 'plain' cannot be added after 'cut', because the recipe reads no output 'kept' of 'cut': name "
+            "'cut.rl' or 'cut.sft'",
+        ),
+        (
+            Plain,
+            "split",
+            "the stage 'plain' cannot be added after 'split', because the recipe reads no output 'kept' of 'split': "
+            "name 'split.sft' or 'split.rl'",
         ),
         (
             Plain,
             "clean.sft",
-            "the stage 'plain' cannot be added after 'clean.sft', which has no output 'sft': name the ",
+            "the stage 'plain' cannot be added after 'clean.sft', because the recipe reads no output 'sft' of 'clean': "
+            "name 'clean'",
+        ),
+        (
+            Plain,
+            "clean.rejected",
+            "the stage 'plain' cannot be added after 'clean.rejected', because the recipe reads ",
+        ),
+        (Plain, "ingest.read", "the stage 'plain' cannot be added after 'ingest.read', because the recipe reads no "),
+        (
+            Plain,
+            "rubric_judge.mined",
+            "the stage 'plain' cannot be added after 'rubric_judge.mined', because the output 'mined' holds no drafts: "
+            "add it after another stage or output",
+        ),
+        (
+            Plain,
+            "rubric_candidates",
+            "the stage 'plain' cannot be added after 'rubric_candidates', which is a part of the stage 'rubric_judge': "
+            "add it after 'rubric_judge'",
         ),
         (Cleaner, "ingest", "the recipe has the stage 'clean' already: with_stage cannot add it again"),
     ],
@@ -208,6 +246,12 @@ def test_a_place_that_a_recipe_lacks(stage: type[DraftStage], after: str, messag
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("after", ["cut", "split", "clean.rejected", "rubric_candidates"])
+def test_the_place_is_also_checked_without_the_complete_dag(after: str) -> None:
+    with pytest.raises(RecipeError, match=f"^the stage 'plain' cannot be added after '{after}', "):
+        names(GROUNDED_COT.with_stage(Plain, after=after, name="mine"))
+
+
 def test_a_stage_that_a_recipe_has_several_times() -> None:
     with pytest.raises(RecipeError) as caught:
         wired(EXECUTABLE_COT.with_stage(Plain, after="difficulty", name="mine"))
@@ -215,9 +259,3 @@ def test_a_stage_that_a_recipe_has_several_times() -> None:
         "the stage 'plain' cannot be added after 'difficulty', because the recipe has several such stages: add it "
         "after another stage, or in a copy of the recipe's file"
     )
-
-
-def test_records_that_would_be_lost() -> None:
-    with pytest.raises(PipelineError) as caught:
-        wired(GROUNDED_COT.with_stage(Plain, after="split", name="mine"))  # all leave it by sft or rl
-    assert str(caught.value).startswith("the recipe 'mine' loses the records that the stage 'plain' keeps: ")
