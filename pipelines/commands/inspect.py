@@ -108,7 +108,7 @@ def _opened(runs: Sequence[Path], sql: str | None) -> Iterator[tuple[duckdb.Duck
                 from groundtrace.publishing.view.review_tables import add_review_tables  # needs OpenCV
 
                 for names, run, summary in zip([("",)] if one else schema_names(runs), runs, summaries, strict=True):
-                    add_review_tables(connection, run, summary, names)
+                    add_review_tables(connection, run, summary, sql, names)
             yield connection, summaries[0]
         except BrokenPipeError:  # the output of the command, as in `beam inspect … | head`
             raise

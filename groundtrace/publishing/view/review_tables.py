@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.reading import SHARDS, input_folder
+from groundtrace.publishing.reading import SHARDS, InspectError, input_folder
 from groundtrace.publishing.view.audit import Judgement, judged_digest, read_judgements
 from groundtrace.publishing.view.audit_sample import read_sample
 from groundtrace.publishing.view.images import RowImages
@@ -17,6 +17,7 @@ from groundtrace.publishing.view.reviews import Reviews
 from groundtrace.publishing.view.rows import RowPlace
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.storage.views import quoted_name
 from groundtrace.vision.media import MediaStore
 
@@ -46,7 +47,7 @@ Row = tuple[Any, ...]
 
 
 def add_review_tables(
-    db: duckdb.DuckDBPyConnection, run: Path, summary: RunSummary, names: Sequence[str] = ("",)
+    db: duckdb.DuckDBPyConnection, run: Path, summary: RunSummary, sql: str, names: Sequence[str] = ("",)
 ) -> None:
     """Add the tables ``marks`` and ``judgements`` to the database of a run. They are empty if nobody reviewed the run.
 
@@ -56,11 +57,20 @@ def add_review_tables(
     ``is_current`` is true if the mark or the judgement is about the present row; for a judgement, also its sample must
     be the present one.
 
-    ``summary`` is the content of ``run.json``. ``names`` are the database schemas in which queries find the run; ("",)
-    if its tables are outside any schema. Raises :class:`groundtrace.publishing.reading.InspectError` if a file of marks
-    or judgements cannot be read, and :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a link.
+    ``summary`` is the content of ``run.json``. ``sql`` is the query that will read the database. ``names`` are the
+    database schemas in which queries find the run; ("",) if its tables are outside any schema.
+
+    Raises :class:`groundtrace.publishing.reading.InspectError` if a file of marks or judgements cannot be read, and
+    :class:`groundtrace.schemas.safe_files.UnsafeFile` if it is a link. If ``sql`` does not name the table of such a
+    file, no error is raised, and the database lacks the table.
     """
-    for table, rows in ((MARKS, _marks(db, run, names[0])), (JUDGEMENTS, _judgements(run, summary))):
+    for table, reading in ((MARKS, _marks(db, run, names[0])), (JUDGEMENTS, _judgements(run, summary))):
+        try:
+            rows = [*reading]
+        except (InspectError, UnsafeFile):
+            if table in sql.casefold():
+                raise
+            continue
         place = f"{quoted_name(names[0])}." if names[0] else ""
         columns = COLUMNS[table]
         described = ", ".join(f"{quoted_name(name)} {kind}" for name, kind in columns.items())

@@ -8,6 +8,7 @@ import pytest
 
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.view.audit import JUDGEMENTS, WHOLE, open_audit
+from groundtrace.publishing.view.audit_sample import SAMPLE
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import FILE, Mark, Reviews, text_digest
 from groundtrace.publishing.view.rows import ViewedRows
@@ -100,9 +101,41 @@ def test_each_of_several_runs_has_its_marks(run: Path, tmp_path: Path, query: An
     assert query(sql, *folders) == [{"note": "second", "is_current": True}]
 
 
-def test_a_damaged_line_of_marks_is_named(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def damage(folder: Path, file: str) -> None:
+    """Write a file of reviews that cannot be read, or make the folder of reviews a link."""
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "marks.jsonl").write_text("", "utf-8")
+    if file == "link":
+        (folder / "reviews").symlink_to(elsewhere)
+        return
+    (folder / file).parent.mkdir()
+    (folder / file).write_text("text\n", "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "reads", "does_not", "message"),
+    [
+        (FILE, "marks", "judgements", "reviews/marks.jsonl is damaged at line 1: remove this line"),
+        (JUDGEMENTS, "judgements", "marks", "is damaged at line 1: remove this line"),
+        (SAMPLE, "judgements", "marks", "is damaged (JSONDecodeError): move it away to draw another sample"),
+        ("link", "Marks", "sft", "reviews is a link"),
+        ("link", "judgements", "sft", "reviews is a link"),
+    ],
+)
+def test_only_queries_on_reviews_need_their_files(
+    run: Path,
+    tmp_path: Path,
+    query: Any,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    reads: str,
+    does_not: str,
+    message: str,
+) -> None:
     folder = made(tmp_path / "run", run, a=OLD)
-    (folder / "reviews").mkdir()
-    (folder / "reviews/marks.jsonl").write_text("text\n", "utf-8")
-    assert cli.main(["inspect", str(folder), "--sql", "SELECT id FROM sft"]) == 2
-    assert "reviews/marks.jsonl is damaged at line 1: remove this line" in capsys.readouterr().err
+    damage(folder, file)
+    assert query("SELECT count(*) AS rows FROM sft", folder) == [{"rows": 1}]
+    query(f"SELECT * FROM {does_not}", folder)
+    assert cli.main(["inspect", str(folder), "--sql", f"SELECT id FROM {reads}"]) == 2
+    assert message in capsys.readouterr().err
