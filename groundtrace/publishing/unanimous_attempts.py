@@ -12,18 +12,22 @@ import pyarrow.parquet as pq
 
 from groundtrace.schemas.text import counted
 
+MIN_ROWS = 5
+"""The minimum number of rows for a warning: with fewer rows, a share means nothing."""
+
 
 def unanimous_attempts(shards: Iterable[Path]) -> str:
     """Return a warning for the user if more than half of the RL rows have a pass rate of 0 or 1; "" otherwise.
 
     The pass rate of a row is the share of the policy's attempts that are right. Rows without a pass rate are not
-    counted. ``shards`` are the Parquet files with the RL rows.
+    counted. The result is "" if fewer than :data:`MIN_ROWS` rows are counted. ``shards`` are the Parquet files with the
+    RL rows.
     """
     rates: Counter[float] = Counter()
     for path in sorted(shards):
         with pq.ParquetFile(path) as file:
             rates.update(file.read(["pass_rate"])["pass_rate"].drop_null().to_pylist())
-    if 2 * (rates[0.0] + rates[1.0]) <= rates.total():
+    if rates.total() < MIN_ROWS or 2 * (rates[0.0] + rates[1.0]) <= rates.total():
         return ""
     return (
         f"the pass rate is 0 or 1 in {rates[0.0] + rates[1.0]} of {counted(rates.total(), 'RL row')} (0: {rates[0.0]}, "

@@ -15,10 +15,10 @@ from groundtrace.publishing.unanimous_attempts import unanimous_attempts
         ([], ""),
         ([[]], ""),
         ([[None, None]], ""),
-        ([[0.0, 0.5]], ""),  # half is not most
-        ([[0.25, 0.5], [1.0, 0.5]], ""),
-        ([[1.0, None], [0.0, 0.5]], "the pass rate is 0 or 1 in 2 of 3 RL rows (0: 1, 1: 1)"),
-        ([[1.0]], "the pass rate is 0 or 1 in 1 of 1 RL row (0: 0, 1: 1)"),
+        ([[0.0, 0.0, 1.0, 0.5, 0.5, 0.5]], ""),  # half is not most
+        ([[0.25, 0.5, 0.5, 0.5], [1.0, 0.5]], ""),
+        ([[1.0, None, 1.0], [0.0, 0.5, 0.5]], "the pass rate is 0 or 1 in 3 of 5 RL rows (0: 1, 1: 2)"),
+        ([[1.0] * 4], ""),  # too few rows
     ],
 )
 def test_most_rows_must_have_attempts_that_differ(
