@@ -25,9 +25,11 @@ from groundtrace.stages.sources.packed_files import refuse_packed
 if TYPE_CHECKING:
     import datasets
 
-_SAVED: Final = ("state.json", "dataset_dict.json")
+STATE: Final = "state.json"
+"""The file in which ``save_to_disk`` lists the data files of a data set."""
+_SAVED: Final = (STATE, "dataset_dict.json")
 """The files by which ``save_to_disk`` describes a data set, or several splits of it."""
-_INFO: Final = "dataset_info.json"
+INFO: Final = "dataset_info.json"
 """The file with the columns of a data set that ``save_to_disk`` wrote."""
 MAX_VALUES: Final = 1_000_000
 """The maximum number of values in a list or mapping by which a data set names its data files or its splits.
@@ -77,9 +79,8 @@ def saved_split(folder: str, rows: RowSettings) -> "datasets.Dataset | None":
     """
     import datasets
 
-    if not any((Path(folder) / name).is_file() for name in _SAVED):
+    if saved_files(Path(folder)) is None:
         return None
-    _check_saved(Path(folder))
     saved = datasets.load_from_disk(folder, keep_in_memory=False)
     if isinstance(saved, datasets.DatasetDict):
         if rows.split not in saved:
@@ -88,25 +89,30 @@ def saved_split(folder: str, rows: RowSettings) -> "datasets.Dataset | None":
     return saved
 
 
-def _check_saved(folder: Path) -> None:
-    """Raise InputError if a data set that ``save_to_disk`` wrote has a file outside the folder, and UnsafeFile for a
-    pipe or a device.
+def saved_files(folder: Path) -> list[Path] | None:
+    """Return the files of a data set that ``save_to_disk`` wrote, in the order in which the data set lists them; None
+    for any other data set.
 
-    The library opens the files of all splits before it returns the data set. So the files of all splits are checked.
-    JSON files of the data set list these files. It is no error here if a JSON file lacks its list, because the library
-    refuses such a data set.
+    Raises InputError if a file is outside the folder, and UnsafeFile for a pipe or a device. The library opens the
+    files of all splits before it returns the data set. So the files of all splits are checked and returned. JSON files
+    of the data set list these files. It is no error here if a JSON file lacks its list, because the library refuses
+    such a data set.
     """
     state, splits = (folder / name for name in _SAVED)
-    parts = [folder] if state.is_file() else []
+    parts, files = [folder] if state.is_file() else [], []
     _check_files(folder, [str(splits)])
     if splits.is_file():
         names = [*_texts(_value_of(splits, "splits"), splits)]
         _check_names(names)
         parts += [folder / name for name in names]
+        files.append(splits)
     for part in parts:
-        _check_files(folder, [str(part / state.name), str(part / _INFO)])
-        named = _texts(_value_of(part / state.name, "_data_files"), part / state.name)
-        _check_files(folder, [str(part / name) for name in named])
+        described = [part / state.name, part / INFO]
+        _check_files(folder, map(str, described))
+        named = [part / name for name in _texts(_value_of(part / state.name, "_data_files"), part / state.name)]
+        _check_files(folder, map(str, named))
+        files += [*described, *named]
+    return files or None
 
 
 def _value_of(file: Path, key: str) -> Any:

@@ -17,8 +17,9 @@ from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.safe_files import is_inside
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.data_folders import open_folder, saved_split
+from groundtrace.stages.sources.folder_digest import folder_digest
 from groundtrace.stages.sources.hub_names import SCHEME, may_be_hub_id
-from groundtrace.stages.sources.hub_sets import as_asked, hub_set
+from groundtrace.stages.sources.hub_sets import HubSet, as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
 from groundtrace.storage.places import Place, RemotePath
 from groundtrace.vision.decode import DEFAULT_LIMITS
@@ -50,9 +51,8 @@ class DataSets(Format):
         settings name.
         """
         if name.startswith(SCHEME):
-            columns, records = _known(name, rows)
-            source = Source(self.name, name, records=records)
-            return Input(name, (source,), name, hashlib.sha256(name.encode()).hexdigest(), columns)
+            columns, records, identity = _known(name, rows)
+            return Input(name, (Source(self.name, name, records=records),), name, identity, columns)
         if isinstance(path, RemotePath):
             raise NothingHere("the library `datasets` cannot read a folder in a remote store: copy it to this machine")
         root = str(path.resolve())
@@ -65,10 +65,10 @@ class DataSets(Format):
             raise NothingHere("the folder is empty")
         if not is_here and not may_be_hub_id(name):
             raise NothingHere("the name is not the id of a Hugging Face data set")
-        columns, records = _known(root if is_here else name, rows)
-        source = Source(self.name, root if is_here else name, records=records)
-        fingerprint = hashlib.sha256(name.encode()).hexdigest()
-        return Input(name, (source,), root, fingerprint, columns)  # an id's root is not a folder: its rows name no file
+        found = root if is_here else name
+        columns, records, identity = _known(found, rows)
+        source = Source(self.name, found, records=records)
+        return Input(name, (source,), root, identity, columns)  # an id's root is not a folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """Yield one record (a question with media and answer) for each row of the split that the setting ``rows.split``
@@ -129,8 +129,8 @@ def own_image(value: Any, data_set: str) -> Any:
     return {"bytes": _read_url(path), "path": path} if _is_inside(archive or path, data_set) else value
 
 
-def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """Return the names of a data set's columns, and the number of its rows.
+def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None, str]:
+    """Return the names of a data set's columns, the number of its rows, and a digest that identifies its content.
 
     ``name`` is the absolute path of a folder, the id of a data set on the Hub, or a name with ``hf://``.
     If the columns are not known without reading rows, the first item is empty. If the number of rows is not known
@@ -141,13 +141,14 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
     try:
         saved = saved_split(name, rows) if Path(name).is_absolute() else None
         if saved is not None:
-            return frozenset(saved.features), saved.num_rows
+            return frozenset(saved.features), saved.num_rows, folder_digest(Path(name))
         if not Path(name).is_absolute():
             _reach_hub()
         opened = open_data_set(name, rows)
         splits = opened.info.splits or {}
         count = splits[rows.split].num_examples if rows.split in splits else None
-        return frozenset(opened.features or ()), count or None  # 0 means an unknown number
+        identity = folder_digest(Path(name)) if Path(name).is_absolute() else _hub_digest(name)
+        return frozenset(opened.features or ()), count or None, identity  # 0 means an unknown number
     except UserError:
         raise
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
@@ -165,6 +166,23 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         raise InputError(
             f"{name} is neither a file, nor a folder, nor a reachable data set on the Hub ({reason}): correct --input"
         ) from error
+
+
+def _hub_digest(name: str) -> str:
+    """Return a digest that identifies the content of a data set on the Hub, as 64 hexadecimal digits.
+
+    ``name`` is the data set's id, or a name with ``hf://``. The digest is made of the id, the configuration in the name
+    and the commit to which the revision leads. So all spellings of a name give the same digest, and a new commit gives
+    another one. In offline mode the commit is unknown, and the revision is used in its place. Raises the errors of
+    ``huggingface_hub`` if the Hub does not return the commit.
+    """
+    from huggingface_hub import HfApi, constants
+
+    on_hub = hub_set(name) if name.startswith(SCHEME) else HubSet(name)
+    commit = on_hub.revision
+    if not constants.is_offline_mode():
+        commit = HfApi().dataset_info(on_hub.id, revision=commit or None, timeout=HUB_TIMEOUT_S).sha or commit
+    return hashlib.sha256(f"hf://{on_hub.id}/{on_hub.config}@{commit}".encode()).hexdigest()
 
 
 def _reach_hub() -> None:

@@ -3,10 +3,13 @@
 import io
 import json
 import socket
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -232,3 +235,57 @@ def test_a_hub_that_is_not_to_be_asked_is_not(
     deaf_hub.setblocking(False)
     with pytest.raises(BlockingIOError):
         deaf_hub.accept()
+
+
+class HubServer(BaseHTTPRequestHandler):
+    """A server in the Hub's place that knows the commits of the revisions of ``org/set``."""
+
+    commits: dict[str, str]
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        revision = self.path.partition("/revision/")[2].partition("?")[0] or "main"
+        body = json.dumps({"id": "org/set", "sha": self.commits[revision]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The commits of the revisions of ``org/set``, as a server in the Hub's place returns them."""
+    HubServer.commits = {"main": "a" * 40, "v1": "a" * 40}
+    with HTTPServer(("127.0.0.1", 0), HubServer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        opened = SimpleNamespace(features=None, info=SimpleNamespace(splits=None))
+        monkeypatch.setattr(hf_datasets, "open_data_set", lambda name, rows: opened)
+        yield HubServer.commits
+        server.shutdown()
+
+
+def test_a_set_on_the_hub_has_the_identity_of_its_commit(commits: dict[str, str], tmp_path: Path) -> None:
+    def found(name: str) -> str:
+        return DataSets().find(name, tmp_path / name, RowSettings()).fingerprint
+
+    names = ["hf://org/set", "hf://datasets/org/set", "hf://org/set@v1", "org/set"]
+    [first] = {found(name) for name in names}
+    assert found("hf://org/set/rl") != first
+    commits["main"] = "b" * 40
+    assert found("hf://org/set") != first and found("hf://org/set@v1") == first
+
+
+def test_a_set_on_the_hub_has_one_identity_for_all_spellings_offline(
+    commits: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    names = ["hf://org/set", "hf://datasets/org/set"]
+    assert len({DataSets().find(name, tmp_path / name, RowSettings()).fingerprint for name in names}) == 1
