@@ -19,8 +19,8 @@ OTHER_FILES = 256
 the connections of Beam.
 """
 
-FILES_OF_CACHE = 4
-"""The number of files that a process opens for a reply cache: its lock, its database, and two files of SQLite."""
+FILES_OF_CACHE = 3
+"""The number of files that a process opens for a reply cache of another run: its database, and two files of SQLite."""
 MIN_CACHES = 8
 """The number of caches of other runs that a process may open, however low its limit of open files is."""
 

@@ -3,36 +3,39 @@ again.
 """
 
 import logging
-import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from groundtrace.inference.cache.replies import CachedReply, CacheInUse, ReplyCache
+from groundtrace.inference.cache.cached_reply import CachedReply
+from groundtrace.inference.cache.index import Damaged
+from groundtrace.inference.cache.live import LiveReplies
 from groundtrace.inference.cache.stored import StoredReplies
 from groundtrace.inference.request import Completion, fresh_key
 from groundtrace.inference.settings import Neighbour
 from groundtrace.schemas.safe_files import UnsafeFile
+from groundtrace.schemas.text import printable
 
 _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """Opens the reply caches of other runs (the neighbours), and looks up replies in them. No reply is added to these
-    caches. ``neighbours`` holds the file and the name of each cache, in the order in which they are searched.
+    """Opens the reply caches of other runs (the neighbours), and looks up replies in them. The caches are only read: no
+    file is created, changed or locked. ``neighbours`` holds the file and the name of each cache, in the order in which
+    they are searched.
 
     If ``unchanged`` is False, other processes can use the caches at the same time. A cache is opened when the first
-    reply is searched in it. If necessary, files are created in the folder of a cache, and the cache is repaired. A
-    cache that cannot be opened is skipped with a warning, and one that was deleted without a warning.
+    reply is searched in it. A cache that cannot be read is skipped with a warning, and one that was deleted without a
+    warning.
 
-    If ``unchanged`` is True, all caches are opened at once, and no file is created or changed. The caller must make
-    sure that no other process changes the caches at the same time. A cache that cannot be read raises an error.
+    If ``unchanged`` is True, all caches are opened at once. The caller must make sure that no other process changes the
+    caches at the same time. A cache that cannot be read raises an error.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
-        self._caches: list[tuple[Neighbour, ReplyCache | StoredReplies]] = []
+        self._caches: list[tuple[Neighbour, LiveReplies | StoredReplies]] = []
         self._unopened = deque[Neighbour]()
         if unchanged:
             self._caches += [(each, StoredReplies(Path(each.cache_path))) for each in neighbours]
@@ -58,39 +61,46 @@ class Neighbours:
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._opened():
             there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}
-            for key, kept in cache.get(there).items():
+            for key, kept in self._found(neighbour, cache, there).items():
                 found[there[key]] = replace(kept, completion=_taken(kept, neighbour.name))
                 del missing[there[key]]
             if not missing:
                 break
         return found
 
-    def _opened(self) -> Iterator[tuple[Neighbour, ReplyCache | StoredReplies]]:
-        """Yield the caches that can be read, each with its neighbour. A cache that was not open is opened before it is
-        yielded.
+    def _found(
+        self, neighbour: Neighbour, cache: LiveReplies | StoredReplies, keys: Mapping[str, str]
+    ) -> dict[str, CachedReply]:
+        """Return the replies of these keys in the cache of a neighbour. A cache of a running process that cannot be
+        read is closed and not searched again; a warning states the reason.
         """
-        yield from self._caches
+        if isinstance(cache, StoredReplies):
+            return cache.get(keys)
+        try:
+            return cache.get(keys)
+        except (Damaged, UnsafeFile, OSError, sqlite3.Error) as error:
+            run = Path(neighbour.cache_path).parent.parent
+            _log.warning(
+                "the replies of the run %s are not used, because its cache cannot be read (%s): if this cache is "
+                "damaged or incomplete, `beam cache stats` with this folder repairs it",
+                printable(str(run)), printable(str(error)),
+            )  # fmt: skip
+            self._caches.remove((neighbour, cache))
+            cache.close()
+            return {}
+
+    def _opened(self) -> Iterator[tuple[Neighbour, LiveReplies | StoredReplies]]:
+        """Yield the caches, each with its neighbour. A cache that was not open is opened before it is yielded."""
+        yield from tuple(self._caches)
         while self._unopened:
             each = self._unopened.popleft()
-            if (cache := _open(each.cache_path)) is not None:
-                self._caches.append((each, cache))
-                yield each, cache
+            self._caches.append((each, LiveReplies(Path(each.cache_path))))
+            yield self._caches[-1]
 
     def close(self) -> None:
         """Close the files of the other runs' caches."""
         for _, cache in self._caches:
             cache.close()
-
-
-def _open(path: str) -> ReplyCache | None:
-    """Open the cache with the SQLite file ``path``. Return None if the file does not exist (opening the cache would
-    create the deleted run's folder again), or, with a warning, if the cache cannot be opened.
-    """
-    try:
-        return ReplyCache(path) if os.path.lexists(path) else None
-    except (CacheInUse, UnsafeFile, OSError, sqlite3.Error) as error:
-        _log.warning("the replies of the cache %s cannot be read, so they are not used: %s", path, error)
-        return None
 
 
 def _taken(kept: CachedReply, name: str) -> Completion:

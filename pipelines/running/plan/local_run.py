@@ -102,9 +102,18 @@ class LocalRun:
             folder = LocalRun(marker.parent)
             # suppressed if it is not a run folder, or unreadable
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError, UnsafeFile):
-                if folder.root != self.root and _fingerprint_of(folder.root) == fingerprint:
-                    found.append((Path(folder.cache_path).stat().st_mtime, folder))
+                if not self._has_files_of(folder) and _fingerprint_of(folder.root) == fingerprint:
+                    found.append((_cache_changed_s(folder), folder))
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True))
+
+    def _has_files_of(self, other: "LocalRun") -> bool:
+        """Return whether another run folder is this one, or has the same cache file, because of a link.
+
+        Such a cache must not be opened twice in one process: when one of the two is closed, the operating system
+        releases the locks of the other one, which SQLite needs.
+        """
+        pairs = (self.root, other.root), (Path(self.cache_path), Path(other.cache_path))
+        return any(own.exists() and others.exists() and own.samefile(others) for own, others in pairs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Prepare the run folder for a run: write ``input.json``, and remove unfinished outputs of an interrupted run.
@@ -298,6 +307,14 @@ def _is_artifact(name: str) -> bool:
     folder, and for the name of a file or folder of the run that is not an artifact.
     """
     return name == Path(name).name and not name.startswith(".") and name not in (RUN_MARKER, *STAGED)
+
+
+def _cache_changed_s(folder: LocalRun) -> float:
+    """Return the time (Unix time in seconds) of the last change of a run's reply cache, or of its log if the database
+    is missing. Raises FileNotFoundError if the run has neither.
+    """
+    database = Path(folder.cache_path)
+    return (database if database.exists() else database.with_name("log")).stat().st_mtime
 
 
 def _fingerprint_of(root: Path) -> object:
