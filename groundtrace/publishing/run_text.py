@@ -84,8 +84,8 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
     Old replies are those from before a certain time. A command with the option ``--fresh`` sets this time.
     """
     lines = [
-        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
-        for name, replies in summary.taken_over.items()
+        f"{counted(taken, 'reply', 'replies')} from {printable(beside(output, name))} (--fresh ignores earlier replies)"
+        for name, taken in summary.taken_over.items()
     ]
     since = summary.fresh_since
     return [*lines, f"fresh: no reply from before {since} was used"] if since else lines

@@ -17,6 +17,7 @@ import contextlib
 import math
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from groundtrace.config.settings import config_sha256
@@ -285,7 +286,7 @@ def fullest_run_beside(plan: Plan) -> RunSummary | None:
     found = []
     for neighbour in neighbours_of(plan, fresh_since(plan.folder.root))[:MAX_NEIGHBOURS]:
         with contextlib.suppress(InspectError, UnsafeFile):
-            found.append(read_summary(plan.folder.root.parent / neighbour.name, checked=False))
+            found.append(read_summary(Path(neighbour.cache_path).parent.parent, checked=False))
     alike = (each for each in found if _is_alike(each, plan))
     return max(alike, key=lambda summary: summary.counts.input, default=None)
 

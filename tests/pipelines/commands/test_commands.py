@@ -62,6 +62,11 @@ def summary(sft: int, rl: int, seen: int, **changes: Any) -> RunSummary:
     return RunSummary(**facts | nothing | {"counts": counts, "wall_s": 1.0, "self_judged": False} | changes)
 
 
+def test_the_name_of_a_run_whose_replies_were_taken_over_is_printable() -> None:
+    given = summary(1, 0, 1, taken_over={"a\nb": 3})
+    assert "3 replies from a\\nb (--fresh ignores earlier replies)" in summary_text(given, "RUN", {}).splitlines()
+
+
 def test_the_end_of_a_run_in_a_few_lines() -> None:
     rejected = {"attempt": {"call_failed": 2, "ungradable": 1}, "verify": {"wrong_answer": 4}}
     ledger = {"policy": RoleLedger({"attempt": Usage(calls=10, requests=10, cost_usd=0.5)})}
