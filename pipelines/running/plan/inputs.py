@@ -84,19 +84,24 @@ def find_input(
 def _unread(path: Place, found: Input) -> tuple[str, ...]:
     """Return the sorted names of the files in the folder ``path`` that may hold records, but that the input lacks.
 
-    Files in subfolders are not listed. The result is () if ``path`` is not a folder, or if the library ``datasets``
-    reads it, because it is then unknown which files are read. It is also () if the folder cannot be listed. This is no
-    error, because the result is only used for a note to the user. ``found`` describes the input.
+    Files in subfolders and hidden files are not listed. The result is () if ``path`` is not a folder, or if the library
+    ``datasets`` reads it, because it is then unknown which files are read. It is also () if the folder cannot be
+    listed. This is no error, because the result is only used for a note to the user. ``found`` describes the input.
     """
     kind = found.sources[0].kind
     if kind not in _ONE_KIND:
         return ()
-    ends = _RECORD_ENDS - ({".parquet"} if kind == "parquet" else set())  # a folder's Parquet files are all read
     read = {found.sources[0].place.name, METADATA_FILE}
     try:
         if not path.is_dir():
             return ()
-        return tuple(sorted(file.name for file in path.iterdir() if file.suffix in ends and file.name not in read))
+        ours = (
+            file for file in path.iterdir() if file.suffix.lower() in _RECORD_ENDS and not file.name.startswith(".")
+        )
+        left = (
+            file for file in ours if file.name not in read and not (kind == "parquet" and file.suffix == ".parquet")
+        )
+        return tuple(sorted(file.name for file in left if file.is_file()))
     except (OSError, StoreUnavailable):
         return ()
 

@@ -120,6 +120,8 @@ MANY = "not read: a.csv, b.tsv, my.jsonl and 1 more, in the folder of "
             "not read: a.csv, b.tsv, c.csv and 1 more, in the folder of ",
         ),
         ("shards", [], ""),
+        ("data", ["OLD.JSONL", ".hidden.csv"], "not read: OLD.JSONL, in the folder of records.jsonl: "),
+        ("shards", ["d.PARQUET"], "not read: d.PARQUET, in the folder of "),
     ],
 )
 def test_files_of_the_folder_that_are_not_read_are_named(name: str, more: list[str], note: str, here: Path) -> None:
@@ -127,6 +129,11 @@ def test_files_of_the_folder_that_are_not_read_are_named(name: str, more: list[s
         (here / name / each).write_text("id,question\na,How many?\n", "utf-8")
     found = find_input(str(here / name)).unread_note
     assert found.startswith(note) and bool(found) is bool(note)
+
+
+def test_a_folder_is_not_named_as_a_file_that_is_not_read(here: Path) -> None:
+    (here / "data/dir.csv").mkdir()
+    assert not find_input(str(here / "data")).unread_note
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere/records.jsonl", "empty", "shards/*.csv", "nowhere.parquet"])
