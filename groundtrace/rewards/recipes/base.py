@@ -6,6 +6,8 @@ object, the :class:`Memory`, which the trainer keeps and saves. The method ``sco
 """
 
 import asyncio
+import inspect
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -16,6 +18,7 @@ from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.selection import choose
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import Question, Verdict
 
 
@@ -228,6 +231,49 @@ class Recipe(Protocol):
         these responses were scored, before it learns from them.
         """
         return {}
+
+
+class BadResult(UserError):
+    """Raised if the method ``score`` of a recipe returns something else than a valid list of :class:`Earned`."""
+
+
+async def earned_by(recipe: Recipe, cases: Sequence[Case], memory: Memory) -> list[Earned]:
+    """Score the responses to one question with a recipe, check the result, and return it.
+
+    ``cases`` holds the responses, and ``memory`` holds what the recipe learnt in earlier steps. Raises BadResult if the
+    recipe does not return one :class:`Earned` for each case, or if a reward is neither None nor a finite number. Raises
+    BudgetUsedUp if the run's budget for model calls is used up.
+    """
+    scoring: Any = recipe.score(cases, memory)
+    found: Any = await scoring if inspect.isawaitable(scoring) else scoring
+    if found is scoring:
+        problem = "it is not asynchronous: define it with `async def`"
+    elif not isinstance(found, list | tuple):
+        problem = f"it returned {found!r:.100}: return a list of Earned, one for each of {len(cases)} cases"
+    elif len(found) != len(cases):
+        problem = f"it returned {len(found)} results: return a list of Earned, one for each of {len(cases)} cases"
+    elif bad := [each for each in found if not _is_earned(each)]:
+        problem = (
+            f"it returned {bad[0]!r:.200}: return Earned(reward, verdicts), whose reward is None or a finite number "
+            "(int or float), and whose verdicts are a tuple of Verdict"
+        )
+    else:
+        return list(found)
+    record = cases[0].question.id if cases else ""
+    raise BadResult(f"the method score of the reward recipe {_place(recipe)} failed for the record {record}: {problem}")
+
+
+def _is_earned(each: object) -> bool:
+    """Return whether ``each`` is an :class:`Earned` with a valid reward and valid verdicts."""
+    if not isinstance(each, Earned) or not isinstance(each.verdicts, tuple | list):
+        return False
+    is_number = isinstance(each.reward, int | float) and math.isfinite(each.reward)
+    return (each.reward is None or is_number) and all(isinstance(verdict, Verdict) for verdict in each.verdicts)
+
+
+def _place(recipe: Recipe) -> str:
+    """Return the module and the class of a recipe, as a config names them."""
+    return f"{type(recipe).__module__}:{type(recipe).__qualname__}"
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:

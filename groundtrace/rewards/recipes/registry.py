@@ -3,6 +3,7 @@
 To add a recipe, put its file in this package and add a line to this module.
 """
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,28 @@ def make_recipe(name: str, options: Mapping[str, object], where: str = "options"
     except RegistryError as error:
         raise ConfigError(f"the reward recipe cannot be used: {where.removesuffix('options')}recipe {error}") from error
     settings = build(kind.Settings, options, where)
+    if not _takes_one_argument(kind):
+        raise ConfigError(
+            f"the reward recipe {kind.__module__}:{kind.__qualname__} does not take its settings as its only argument: "
+            f"make the class a dataclass with the field `settings: {kind.Settings.__name__}`"
+        )
     try:
         return kind(settings)  # pyright: ignore[reportCallIssue]
     except UnknownKeys as error:
         raise error.within(where) from error
     except ValueError as error:
         raise ConfigError(f"{where}.{error}") from error
+
+
+def _takes_one_argument(kind: type) -> bool:
+    """Return whether the constructor of a class takes one positional argument. Constructors of protocols, such as
+    Recipe, are placeholders and are not considered.
+    """
+    bases = [base for base in kind.__mro__ if "__init__" in vars(base) and not getattr(base, "_is_protocol", False)]
+    if bases[0] is object:
+        return False
+    try:
+        inspect.signature(vars(bases[0])["__init__"]).bind(None, None)
+    except TypeError:
+        return False
+    return True

@@ -29,7 +29,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, Recipe, RewardedResponse
+from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, Recipe, RewardedResponse, earned_by
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.trajectory import Trajectory
@@ -288,7 +288,7 @@ class Reward:
         groups = [_cases(asked, masks) for asked in part]
         cases = [case for group in groups for case in group]
         with naming_record(part[0].row.id):
-            earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
+            earned = iter(zip(cases, await earned_by(self.recipe, cases, self.memory), strict=True))
         return [
             [
                 Scored(each.reward, each.outcome, case.text, each.verdicts)

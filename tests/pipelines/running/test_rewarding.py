@@ -71,6 +71,58 @@ def test_a_recipe_that_imports_changed_code_is_refused(
     assert gt.reward(row, responses(row), {"reward": {"recipe": "half_reward:Half"}})[0].reward == 0.5
 
 
+RETURNED = "return [Earned(self.settings.most * found[0].value, found) for found in verdicts]"
+
+
+@pytest.mark.usefixtures("own_modules")
+@pytest.mark.parametrize(
+    ("name", "new", "message"),
+    [
+        ("nan_reward", "return [Earned(float('nan'), v) for v in verdicts]", r"it returned Earned\(reward=nan"),
+        ("floats_reward", "return [0.5 for _ in cases]", r"it returned 0\.5: return Earned\(reward, verdicts\)"),
+        ("fewer_reward", "return [Earned(0.5, v) for v in verdicts][1:]", "1 results: .* each of 2 cases"),
+        ("none_reward", "return None", "it returned None: return a list of Earned, one for each of 2 cases"),
+        ("texts_reward", "return [Earned(0.5, ('a',)) for _ in cases]", "verdicts are a tuple of Verdict"),
+    ],
+)
+def test_a_wrong_result_of_a_recipe_is_refused(
+    opened: gt.OpenedRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    new: str,
+    message: str,
+) -> None:
+    (tmp_path / f"{name}.py").write_text(RECIPE.replace(RETURNED, new))
+    monkeypatch.chdir(tmp_path)
+    row = opened.rl[0]
+    where = f"the method score of the reward recipe {name}:Half failed for the record {row.id}: "
+    with pytest.raises(gt.UserError, match=f"{where}.*{message}"):
+        gt.reward(row, responses(row), {"reward": {"recipe": f"{name}:Half"}})
+
+
+@pytest.mark.usefixtures("own_modules")
+def test_a_recipe_that_is_not_asynchronous_is_refused(
+    opened: gt.OpenedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = RECIPE[: RECIPE.index("    async def score")] + "    def score(self, cases, memory):\n        return []\n"
+    (tmp_path / "sync_reward.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gt.UserError, match="it is not asynchronous: define it with `async def`"):
+        gt.reward(opened.rl[0], ["a"], {"reward": {"recipe": "sync_reward:Half"}})
+
+
+@pytest.mark.usefixtures("own_modules")
+def test_a_recipe_without_settings_in_its_constructor_is_refused(
+    opened: gt.OpenedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, end = RECIPE.index("    def __init__"), RECIPE.index("    async def score")
+    (tmp_path / "bare_reward.py").write_text(RECIPE[:start] + RECIPE[end:])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="bare_reward:Half does not take its settings .* `settings: HalfSettings`"):
+        gt.reward(opened.rl[0], ["a"], {"reward": {"recipe": "bare_reward:Half"}})
+
+
 def test_a_bundled_recipe(opened: gt.OpenedRun) -> None:
     row = opened.rl[0]
     right, wrong = gt.reward(row, responses(row), {"reward": {"recipe": "argos"}})
