@@ -95,6 +95,8 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
     return found
 
 
+UNSCORED = "no rollout was scored"
+"""The reason for a step without a gradient in which no response has a reward."""
 SHOWN_LIMITS = {Limit.TURNS: "out_of_turns", Limit.IMAGES: "out_of_images", Limit.TIME: "out_of_time"}
 """Maps each limit of a response to the name of a metric: the share of responses that reached this limit.
 
@@ -135,7 +137,7 @@ def idle_because(metrics: Mapping[str, float | None]) -> str:
     function only for a step without a gradient.
     """
     if metrics["reward"] is None:
-        return "no rollout was scored"
+        return UNSCORED
     if not metrics["groups_kept"]:
         return "no group has answers with different rewards"
     if metrics["loss"] is None:
@@ -156,10 +158,13 @@ def note_idle(lines: Sequence[Mapping[str, float | None]], weight_decay: float) 
     used = dict.fromkeys(("reward", "groups_kept", "loss"))
     [(reason, count)] = Counter(idle_because({**used, **line}) for line in lines).most_common(1)
     effect = "the model has learnt nothing" if weight_decay else "no weight has changed"
-    return (
-        f"no step had a gradient, so {effect}: in {count} of {len(lines)} steps, {reason}; train the model longer with "
-        "SFT first, change the section [reward] or [rollout] of the config, or use other data"
+    remedy = (
+        "look with gt.reward for verdicts without a value, and change the section [reward] of the config or the reward"
+        if reason == UNSCORED
+        else "train the model longer with SFT first, change the section [reward] or [rollout] of the config, or use "
+        "other data"
     )
+    return f"no step had a gradient, so {effect}: in {count} of {len(lines)} steps, {reason}; {remedy}"
 
 
 def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:

@@ -326,7 +326,7 @@ FLAT = {"step": 1, "grad_norm": 0.0, "reward": 0.5, "groups_kept": 2.0, "loss": 
         (
             [{"step": 1}],
             0.0,
-            "so no weight has changed: in 1 of 1 steps, no rollout was scored; train the model longer with SFT first",
+            "so no weight has changed: in 1 of 1 steps, no rollout was scored; look with gt.reward for",
         ),
     ],
 )

@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -20,6 +21,13 @@ from groundtrace.rewards.selection import choose
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import Question, Verdict
+
+_SCORING: "ContextVar[Recipe | None]" = ContextVar("_SCORING", default=None)
+"""The recipe whose method ``score`` runs in this task; None outside of it."""
+
+
+class UnknownVerdict(UserError):
+    """Raised if the method ``score`` of a recipe asks for the verdict of a scorer that the recipe does not run."""
 
 
 class HasVerdicts:
@@ -33,9 +41,15 @@ class HasVerdicts:
     def value(self, name: str) -> float | None:
         """Return the value of the verdict (result) of the scorer (check) ``name``, such as "outcome".
 
-        The result is None if the verdict has no value, or if there is no such verdict.
+        The result is None if the verdict has no value, or if the scorer did not run on this response. Raises
+        UnknownVerdict if this method is called in the method ``score`` of a recipe that has no scorer of this name in
+        :attr:`Recipe.runs`.
         """
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
+        found = next((verdict for verdict in self.verdicts if verdict.name == name), None)
+        recipe = _SCORING.get()
+        if found is None and recipe is not None:
+            _check_runs(recipe, name)
+        return None if found is None else found.value
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,7 @@ class Earned(HasVerdicts):
     @property
     def outcome(self) -> float | None:
         """Return the value of the verdict on the final answer: 1 for a right answer, None for an unscored one."""
-        return self.value(outcome.NAME)
+        return next((verdict.value for verdict in self.verdicts if verdict.name == outcome.NAME), None)
 
 
 @dataclass(frozen=True)
@@ -242,10 +256,15 @@ async def earned_by(recipe: Recipe, cases: Sequence[Case], memory: Memory) -> li
 
     ``cases`` holds the responses, and ``memory`` holds what the recipe learnt in earlier steps. Raises BadResult if the
     recipe does not return one :class:`Earned` for each case, or if a reward is neither None nor a finite number. Raises
-    BudgetUsedUp if the run's budget for model calls is used up.
+    UnknownVerdict if the recipe asks for the verdict of a scorer that it does not run, and BudgetUsedUp if the run's
+    budget for model calls is used up.
     """
-    scoring: Any = recipe.score(cases, memory)
-    found: Any = await scoring if inspect.isawaitable(scoring) else scoring
+    token = _SCORING.set(recipe)
+    try:
+        scoring: Any = recipe.score(cases, memory)
+        found: Any = await scoring if inspect.isawaitable(scoring) else scoring
+    finally:
+        _SCORING.reset(token)
     if found is scoring:
         problem = "it is not asynchronous: define it with `async def`"
     elif not isinstance(found, list | tuple):
@@ -269,6 +288,16 @@ def _is_earned(each: object) -> bool:
         return False
     is_number = isinstance(each.reward, int | float) and math.isfinite(each.reward)
     return (each.reward is None or is_number) and all(isinstance(verdict, Verdict) for verdict in each.verdicts)
+
+
+def _check_runs(recipe: Recipe, name: str) -> None:
+    """Raise UnknownVerdict if the recipe declares the scorers that it runs, and none of them has this name."""
+    known = [scorer.name for scorer in recipe.runs]
+    if known and name not in known:
+        raise UnknownVerdict(
+            f"the method score of the reward recipe {_place(recipe)} asks for the value of {name!r}, but the recipe "
+            f"runs no scorer of this name: use one of {', '.join(known)}, or add the scorer to `runs`"
+        )
 
 
 def _place(recipe: Recipe) -> str:

@@ -80,7 +80,7 @@ RETURNED = "return [Earned(self.settings.most * found[0].value, found) for found
     [
         ("nan_reward", "return [Earned(float('nan'), v) for v in verdicts]", r"it returned Earned\(reward=nan"),
         ("floats_reward", "return [0.5 for _ in cases]", r"it returned 0\.5: return Earned\(reward, verdicts\)"),
-        ("fewer_reward", "return [Earned(0.5, v) for v in verdicts][1:]", "1 results: .* each of 2 cases"),
+        ("fewer_reward", "return [Earned(0.5, v) for v in verdicts][1:]", r"1 results: .* each of 2 cases"),
         ("none_reward", "return None", "it returned None: return a list of Earned, one for each of 2 cases"),
         ("texts_reward", "return [Earned(0.5, ('a',)) for _ in cases]", "verdicts are a tuple of Verdict"),
     ],
@@ -97,8 +97,20 @@ def test_a_wrong_result_of_a_recipe_is_refused(
     monkeypatch.chdir(tmp_path)
     row = opened.rl[0]
     where = f"the method score of the reward recipe {name}:Half failed for the record {row.id}: "
-    with pytest.raises(gt.UserError, match=f"{where}.*{message}"):
+    with pytest.raises(gt.UserError, match=rf"{where}.*{message}"):
         gt.reward(row, responses(row), {"reward": {"recipe": f"{name}:Half"}})
+
+
+@pytest.mark.usefixtures("own_modules")
+def test_a_verdict_of_a_scorer_that_the_recipe_does_not_run_is_refused(
+    opened: gt.OpenedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "return [Earned(Earned(None, each).value('outcom'), each) for each in verdicts]"
+    (tmp_path / "typo_reward.py").write_text(RECIPE.replace(RETURNED, asked))
+    monkeypatch.chdir(tmp_path)
+    row = opened.rl[0]
+    with pytest.raises(gt.UserError, match=r"typo_reward:Half asks for the value of 'outcom', .* use one of outcome, "):
+        gt.reward(row, responses(row), {"reward": {"recipe": "typo_reward:Half"}})
 
 
 @pytest.mark.usefixtures("own_modules")
@@ -119,7 +131,7 @@ def test_a_recipe_without_settings_in_its_constructor_is_refused(
     start, end = RECIPE.index("    def __init__"), RECIPE.index("    async def score")
     (tmp_path / "bare_reward.py").write_text(RECIPE[:start] + RECIPE[end:])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="bare_reward:Half does not take its settings .* `settings: HalfSettings`"):
+    with pytest.raises(ConfigError, match=r"bare_reward:Half does not take its settings .* `settings: HalfSettings`"):
         gt.reward(opened.rl[0], ["a"], {"reward": {"recipe": "bare_reward:Half"}})
 
 
