@@ -23,7 +23,7 @@ from groundtrace.schemas.registry import plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.text import printable
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.weights_digest import weights_digest
+from groundtrace.trainer.weights_digest import settings_digests, weights_digest
 
 UNUSED = {
     "sft": ("grpo", "rollout", "environment", "reward", "eval"),
@@ -57,6 +57,12 @@ WEIGHTS = "weights"
 
 Identities of Hub models, and those of earlier versions, do not have this key. A Hub model has its revision in
 ``model.revision``.
+"""
+MODEL_FILES = "model_files"
+"""The key of an identity whose value lists the other files of the model's folder that the loading reads, such as the
+tokenizer and the chat template, each as its name and a digest.
+
+Identities of Hub models, and those of earlier versions, do not have this key.
 """
 FREE = {
     *("threads", "log", "machine", "validation", "max_idle_steps"),
@@ -104,7 +110,8 @@ def identity(
     training, or replace the evaluation, only if it has the same identity. Settings have their dotted names as keys,
     e.g. ``{"grpo.group_size": 8}``. Settings that do not change the result are left out. The values are numbers,
     strings, booleans and lists. A model folder is an absolute path, so that the working directory does not matter. The
-    value of :data:`WEIGHTS` is a digest of the weights in this folder.
+    value of :data:`WEIGHTS` is a digest of the weights in this folder, and that of :data:`MODEL_FILES` lists the other
+    files that the loading reads, such as the tokenizer.
     Endpoints that the reward does not use are left out. The value of :data:`OWN_CODE` lists the files with the user's
     plug-ins that change the weights, and the files that these files import from their folders.
 
@@ -126,6 +133,7 @@ def identity(
     content = {CONTENT: f"sha256 {rows.content_sha256[:12]}"} if isinstance(rows, Shards) else {}
     digest = weights_digest(path) if path.is_dir() else ""
     weights = {WEIGHTS: digest} if digest else {}
+    weights |= {MODEL_FILES: files} if path.is_dir() and (files := settings_digests(path)) else {}
     shown = {name: values["validation"][name.partition(".")[2]] for name in EXPLAINING}
     rest = {**content, **weights, **planned, **code, **shown, **dict(_leaves(kept, ()))}
     return {"command": command, "data": data, **rest}
@@ -144,16 +152,16 @@ def _own_code(command: str, kept: Mapping[str, Any]) -> list[str]:
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """Return a message about all keys in which two identities differ; None if they are equal.
 
-    The message contains the keys with both values and, if the user's code differs, the names of the files. At most
-    :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data, code and settings that determine the
-    result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is that of the present command. If an
-    earlier version wrote the checkpoint, its identity has no entry for the user's code, the content of the rows or the
-    weights of the model, and these are not compared. An option of the reward that an identity does not contain has its
-    default, because the config did not name it.
+    The message contains the keys with both values. If the user's code or the files of the model's folder differ, it
+    contains the names of these files. At most :data:`MAX_SHOWN_KEYS` keys are shown. An identity is a dict of the data,
+    code and settings that determine the result of a training. ``saved`` is the identity in a checkpoint, and ``now`` is
+    that of the present command. If an earlier version wrote the checkpoint, its identity has no entry for the user's
+    code, the content of the rows, the weights of the model or its other files, and these are not compared. An option
+    of the reward that an identity does not contain has its default, because the config did not name it.
     """
     if saved.get(RECIPE) == now.get(RECIPE):
         saved, now = ({**each, **_all_options(each)} for each in (saved, now))
-    unknown = {OWN_CODE, *({CONTENT, WEIGHTS} - saved.keys())}
+    unknown = {OWN_CODE, MODEL_FILES, *({CONTENT, WEIGHTS} - saved.keys())}
     keys = [key for key in dict.fromkeys((*now, *saved)) if key not in unknown and saved.get(key) != now.get(key)]
     found = []
     if any(key not in EXPLAINING for key in keys):
@@ -163,10 +171,11 @@ def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
             for key in shown[:MAX_SHOWN_KEYS]
         ]
         found += [f"{len(shown) - MAX_SHOWN_KEYS} more differ"] if len(shown) > MAX_SHOWN_KEYS else []
-    held, present = saved.get(OWN_CODE), now.get(OWN_CODE)
-    if isinstance(held, list) and held != present:
-        changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
-        found.append(f"your code has changed in {printable(', '.join(changed))[:MAX_SHOWN_CHARS]}")
+    for key, what in ((MODEL_FILES, "the files in model.path have changed: "), (OWN_CODE, "your code has changed in ")):
+        held, present = saved.get(key), now.get(key)
+        if isinstance(held, list) and held != present:
+            changed = sorted({str(each).rpartition(" ")[0] for each in {*map(str, held)} ^ {*(present or ())}})
+            found.append(f"{what}{printable(', '.join(changed))[:MAX_SHOWN_CHARS]}")
     return "; ".join(found) or None
 
 

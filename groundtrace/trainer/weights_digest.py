@@ -1,15 +1,23 @@
-"""Computes a digest of a model folder's weights, so that other weights at the same path are noticed.
+"""Computes digests of a model folder's files, so that other weights or another tokenizer at the same path are noticed.
 
 To read all weights of a model with 8 billion parameters would take a minute. So only samples of a large file are read.
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from groundtrace.schemas.safe_files import opened_regular
 
 PATTERNS = ("*.safetensors", "*.bin")
 """The names of the files with weights, in a model folder."""
+SETTINGS_PATTERNS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "merges.txt", "vocab.txt", "*templates/*.jinja")
+"""The names of the other files that loading a model reads: configs, tokenizer, chat templates and processor."""
+OF_TRAININGS = {
+    *("training_args.bin", "optimizer.bin", "scheduler.bin", "trainer_state.json"),
+    *("all_results.json", "train_results.json", "eval_results.json"),
+}
+"""The names of files that trainings leave in a model folder, and that loading the model does not read."""
 MAX_WHOLE_BYTES = 64 * 2**20
 """A file with at most this size is read whole."""
 SAMPLES, SAMPLE_BYTES = 1024, 4096
@@ -27,7 +35,26 @@ def weights_digest(folder: Path) -> str:
 
     Raises OSError if a file cannot be read, and UnsafeFile if it is a pipe or a device.
     """
-    files = sorted({path for pattern in PATTERNS for path in folder.glob(pattern)})
+    return _digest(_files(folder, PATTERNS))
+
+
+def settings_digests(folder: Path) -> list[str]:
+    """Return the files of a model's folder that loading the model reads besides the weights, each as ``NAME DIGEST``.
+
+    These are the configs of the model and of the processor, the tokenizer and the chat templates. The digest is made in
+    the same way as by :func:`weights_digest`, and the same errors are raised.
+    """
+    return [f"{path.relative_to(folder).as_posix()} {_digest([path])}" for path in _files(folder, SETTINGS_PATTERNS)]
+
+
+def _files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the files in ``folder`` that match a pattern, sorted, without folders and without :data:`OF_TRAININGS`."""
+    found = {path for pattern in patterns for path in folder.glob(pattern)}
+    return sorted(path for path in found if path.name not in OF_TRAININGS and not path.is_dir())
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """Return a digest of the names, the sizes and the content of files; "" if there are none."""
     if not files:
         return ""
     digest = hashlib.sha256()

@@ -17,7 +17,7 @@ from groundtrace.schemas.registry import paths_in, plugin_files
 from groundtrace.schemas.revision import own_digests
 from groundtrace.schemas.user_modules import files_of_module
 from groundtrace.trainer.identity import FREE, UNUSED, UNUSED_KINDS
-from groundtrace.trainer.weights_digest import weights_digest
+from groundtrace.trainer.weights_digest import settings_digests, weights_digest
 
 
 def run_code(recipe: Path, config: Mapping[str, Any]) -> str:
@@ -47,8 +47,11 @@ def training_code(command: str, config: Mapping[str, Any]) -> str:
 
 
 def model_weights(model: str) -> str:
-    """Return a digest of the weights in the folder of a model; "" for a model that is not a folder."""
-    return weights_digest(Path(model)) if Path(model).is_dir() else ""
+    """Return a digest of the weights, the tokenizer and the configs in a model's folder; "" if it is not a folder."""
+    folder = Path(model)
+    if not folder.is_dir():
+        return ""
+    return _digest([(weights_digest(folder), ""), *((file, "") for file in settings_digests(folder))])
 
 
 def _digests(own: Collection[tuple[Path, Path]], config: Mapping[str, Any]) -> list[tuple[str, str]]:

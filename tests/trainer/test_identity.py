@@ -94,6 +94,26 @@ def test_other_weights_at_the_same_path_are_refused(run: Command, rl_data: Path,
     )
 
 
+def test_another_tokenizer_at_the_same_path_is_refused(run: Command, sft_data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "base"
+    shutil.copytree(run.model, model)
+    assert run("sft", sft_data, f"model.path={model}").code == 0
+    file = model / "tokenizer.json"
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8"))), "utf-8")
+    (model / "tokenizer_config.json").write_text((model / "tokenizer_config.json").read_text("utf-8") + "\n", "utf-8")
+    run("sft", sft_data, f"model.path={model}", "sft.steps=3").check_refused(
+        2, "the files in model.path have changed: tokenizer", "another --output"
+    )
+
+
+def test_a_checkpoint_without_digests_of_the_models_files_is_continued() -> None:
+    """An earlier version wrote it."""
+    assert difference(SAVED, SAVED | {"model_files": ["tokenizer.json ab"]}) is None
+    assert difference(SAVED | {"model_files": ["tokenizer.json ab"]}, SAVED | {"model_files": ["x.json ab"]}) == (
+        "the files in model.path have changed: tokenizer.json, x.json"
+    )
+
+
 def test_a_checkpoint_without_a_digest_of_the_weights_is_continued() -> None:
     """An earlier version wrote it."""
     assert difference(SAVED, SAVED | {"weights": "ab"}) is None

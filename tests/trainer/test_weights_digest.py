@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.trainer import weights_digest as module
-from groundtrace.trainer.weights_digest import weights_digest
+from groundtrace.trainer.weights_digest import settings_digests, weights_digest
 
 
 def write(folder: Path, **files: bytes) -> Path:
@@ -31,6 +31,27 @@ def test_other_files_do_not_count(tmp_path: Path) -> None:
     before = weights_digest(write(tmp_path / "m", a=b"123"))
     (tmp_path / "m/README.md").write_text("mine", "utf-8")
     assert weights_digest(tmp_path / "m") == before
+
+
+def test_files_of_a_training_and_folders_do_not_count(tmp_path: Path) -> None:
+    before = weights_digest(write(tmp_path / "m", a=b"123"))
+    (tmp_path / "m/training_args.bin").write_bytes(b"1")
+    (tmp_path / "m/trainer_state.json").write_text("{}", "utf-8")
+    (tmp_path / "m/x.bin").mkdir()
+    assert weights_digest(tmp_path / "m") == before and settings_digests(tmp_path / "m") == []
+
+
+def test_the_tokenizer_and_the_templates_have_digests(tmp_path: Path) -> None:
+    folder = write(tmp_path / "m", a=b"123")
+    (folder / "additional_chat_templates").mkdir()
+    names = ["additional_chat_templates/t.jinja", "merges.txt", "tokenizer.json"]
+    for name in (*names, "README.md", "LICENSE.txt"):
+        (folder / name).write_text("1", "utf-8")
+    before = settings_digests(folder)
+    assert [each.partition(" ")[0] for each in before] == names
+    (folder / "tokenizer.json").write_text("2", "utf-8")
+    after = settings_digests(folder)
+    assert after[:2] == before[:2] and after[2] != before[2]
 
 
 @pytest.mark.parametrize("place", [0, 5000, 9999])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.pipelines.loop.own_code import model_weights
 from groundtrace.pipelines.loop.process import run_process
 from groundtrace.pipelines.loop.run import make_loop, run_loop
 from groundtrace.pipelines.loop.settings import load_loop
@@ -116,3 +117,13 @@ def test_each_step_searches_beside_its_own_config(desk: Path) -> None:
     run_loop(loop, command)
     assert rest.ran == ALL
     assert "mine:BESIDE" in (desk / "out/configs/curate.toml").read_text("utf-8")
+
+
+def test_another_tokenizer_of_the_model_changes_the_digest(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "tokenizer.json").write_text("1", "utf-8")
+    before = model_weights(str(tmp_path))
+    (tmp_path / "README.md").write_text("2", "utf-8")
+    assert model_weights(str(tmp_path)) == before
+    (tmp_path / "tokenizer.json").write_text("2", "utf-8")
+    assert model_weights(str(tmp_path)) != before
