@@ -80,7 +80,7 @@ def lettered_choices(question: Question) -> str:
 
 
 def image_hints(question: Question) -> list[str]:
-    """Return the instruction for a question with several still images: to name the image of each point or box.
+    """Return the sentence that asks the model to name the image of each point or box, if there are several images.
 
     The result is a list with this one sentence. The list is empty if the question has only one image, or a video clip.
     """

@@ -163,7 +163,8 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
     """Return the options named after a clause that denies an option ("A is wrong, so B").
 
-    If no option is named, the result has only ``denied``: the positions of the options that the clause denies.
+    ``text`` is the whole answer, and ``denied`` holds the positions of the options that the first clause denies. If the
+    rest of the answer names no option, the result names none either, and holds ``denied``.
     """
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
@@ -208,7 +209,10 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _tight(text: str) -> str:
-    """Return the text in lower case, without spaces, outer quotes, dollar signs and a final full stop."""
+    """Return the text in lower case without spaces.
+
+    Quotes and dollar signs at its start and end, and a full stop at its end, are also removed.
+    """
     text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
     return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
 

@@ -1,4 +1,4 @@
-"""Grades a final answer against the gold (correct) answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
+"""Grades a final answer against the gold (correct) answer by rules (Eq. 6-8 of the paper Argos, section 3.1).
 
 A grade is 1.0, 0.0 or *unscored* (None). Unscored means that the gold cannot be used, or that only a judge model can
 decide. If rules can grade answers against the gold, a missing or unreadable prediction is wrong, and not unscored. The
@@ -50,7 +50,8 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
         answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`, such as "numeric". With any
             other name, the answer is unscored.
         choices: the options of a multiple-choice question, or None if only the question's text has them. Without
-            choices, a gold of one letter is matched by the same letter. Any other gold is graded as text.
+            choices, an answer is right for a gold of one letter if it names this letter. Any other gold is graded as
+            text.
     """
     kind = answer_type_named(answer_type)
     if kind.is_boxes or answer_type not in ANSWER_TYPES:

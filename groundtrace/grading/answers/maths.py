@@ -256,11 +256,12 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _power_bound(latex: str, at: int) -> int:
-    """Return an estimate of the exponent at the offset ``at``: the product of its whole numbers; 1 if it has none.
+    """Return an estimate of the value of the exponent that begins at the offset ``at``.
 
-    For example, the result is 99 for ``^(3 \\cdot 33)``, whose value is 99. It is also 99 for ``^{1+99}``, whose value
-    is 100. The value is rarely larger than the result. If it is larger, the difference is usually small. A 0 is counted
-    as 1. If the exponent has a factorial, the result is above ``_MAX_POWER``, so the expression is refused.
+    The estimate is the product of the whole numbers in the exponent, in which a 0 counts as 1. It is 1 if the exponent
+    has no number. For example, it is 99 for ``^(3 \\cdot 33)``, whose value is also 99, and 99 for ``^{1+99}``, whose
+    value is 100. The estimate is rarely too small, and then usually only by a little. If the exponent has a factorial,
+    the result is above ``_MAX_POWER``, so the expression is refused.
     """
     if latex[at : at + 1] in {"{", "("}:
         exponent = latex[at : _group_end(latex, at)]

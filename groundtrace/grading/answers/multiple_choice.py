@@ -1,4 +1,4 @@
-"""Grades multiple-choice answers (Argos Eq. 6): an answer must name one option, by letter or by text.
+"""Grades multiple-choice answers (paper Argos, Eq. 6): an answer must name one option, by letter or by text.
 
 :mod:`groundtrace.grading.answers.choices` finds the options that an answer names. An answer that names several options
 is wrong, even if the right option is among them. An answer that names no option ("the correct one") is usually wrong.

@@ -1,4 +1,4 @@
-"""Grades answers if the gold (correct) answer is a number (Argos Eq. 7-8).
+"""Grades answers if the gold (correct) answer is a number (paper Argos, Eq. 7-8).
 
 The gold may also be a fraction, range, ratio, quantity, date or formula. The rules are in
 :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A gold is valid if these

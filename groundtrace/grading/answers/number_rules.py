@@ -2,7 +2,7 @@
 
 The number may be plain, have a unit, or be a range, a bound or a ratio. If a rule cannot decide, a judge model decides.
 
-Plain numbers (Argos Eq. 7-8):
+Plain numbers (Eq. 7-8 of the paper Argos):
 
 - If the gold and the answer are both decimals, the tolerance is 5 % of the gold. Otherwise the numbers must be equal.
   There is one exception: a fraction also matches its rounded value, such as 0.67 for 2/3
@@ -124,7 +124,7 @@ _LEFT_OPEN = re.compile(
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grade an answer if the gold (correct) answer is one number, by Argos Eq. 7-8.
+    """Grade an answer if the gold (correct) answer is one number, by Eq. 7-8 of the paper Argos.
 
     ``predicted`` is the answer to grade. Ordinals ("third"), "twice" and words that mean 0 ("none") are numbers here.
     The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a
@@ -192,7 +192,7 @@ def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade
     rules that applies is used:
 
     - All numbers have exactly the gold's value ("80 % (0.8)" for 0.8), and are not joined as alternatives or as a
-      range: :func:`_stated` returns the grade.
+      range: the answer is right, unless its other words deny or limit the number (:func:`_stated`).
     - The answer has no number: it is wrong if it certainly does not mean the gold's number
       (:func:`_is_surely_another`). Otherwise a judge model decides.
     - A judge decides on a calculation whose value may be the gold's number. A judge also decides if one number is
@@ -297,9 +297,9 @@ def _nouns(text: str) -> set[str]:
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
     """Grade an answer if the gold (correct) answer is a number with a unit, such as "5 cm".
 
-    The numbers are compared in the gold's unit, by Argos Eq. 7-8. ``predicted`` is the answer to grade. The grade's
-    value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a grade if the
-    gold has no number with a unit; the caller then tries the next rule.
+    The numbers are compared in the gold's unit, by Eq. 7-8 of the paper Argos. ``predicted`` is the answer to grade.
+    The grade's value is 1.0 (right), 0.0 (wrong) or None (only a judge model can decide). Returns None instead of a
+    grade if the gold has no number with a unit; the caller then tries the next rule.
     """
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:

@@ -1,7 +1,7 @@
 """Reads numbers in answers: digits, thousands separators, fractions and number words, also with units around them.
 
-A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos (Eq. 7-8)
-depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
+A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of the paper Argos
+(Eq. 7-8) depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
 Decimal digits of any script are read. Letters that look like digits are not read. A scale word multiplies its number
 ("5 million" is 5,000,000, and "two dozen" is 24). Number words are read if the text has no digits. In a text with
@@ -88,7 +88,7 @@ class Numeral:
 
     Attributes:
         value: its exact value. A percent sign is ignored: the value of "80 %" is 80.
-        is_decimal: whether it is written with a decimal point. Argos calls such a number a float.
+        is_decimal: whether it is written with a decimal point. The paper Argos calls this a float.
         is_percent: whether a percent sign or word follows.
         scale: the factor of the number's scale word, such as million; 1 without a scale word. ``value`` already
             includes this factor.
@@ -156,9 +156,9 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Return whether a short text does not state its number exactly: it is a bound ("5+", "more than 5") or "not 5".
+    """Return whether a short text gives a bound ("5+", "more than 5") or denies a number ("not 5").
 
-    The result is False for "5" and "about 5".
+    The result is False for "5" and "about 5", and for a text of more than ``MAX_CHARS`` characters.
     """
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
@@ -195,9 +195,9 @@ def is_whole_number(text: str) -> bool:
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
     """Return whether a predicted number counts as the same as the gold (correct) number.
 
-    If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (Argos Eq. 7-8). The
-    divisor |g| deviates from Argos, which divides by max(|g|, 1). With the divisor of Argos, any two numbers from 0 to
-    0.05 would be the same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
+    If both are decimals, the tolerance is |p - g| / |g| <= 0.05, with p predicted and g gold (paper Argos, Eq. 7-8).
+    The divisor |g| deviates from Argos, which divides by max(|g|, 1). With the divisor of Argos, any two numbers from 0
+    to 0.05 would be the same, such as 1.6e-19 and 6e-23. Here, a gold of 0 matches only 0.
 
     Otherwise the numbers must be equal; fractions too (1/8 is not 1/6). There is one exception: one number is a
     fraction, and the other is a decimal of two or more significant digits. The fraction is then rounded to the last

@@ -1,6 +1,6 @@
 """Reads numbers with units in answers, and compares an answer with a gold quantity in the gold's unit.
 
-The quantities are converted exactly and then compared by Argos Eq. 7-8
+The quantities are converted exactly and then compared by Eq. 7-8 of the paper Argos
 (:func:`groundtrace.grading.answers.numerals.same_number`). A number without a unit is read in the gold's unit. A
 quantity of another dimension or currency is different. The comparison is undecided, for example, in these cases:
 

@@ -1,4 +1,4 @@
-"""Lists the answer types by name. A new type needs a file in this package and a line here."""
+"""Lists the answer types by name. A new type needs a file in this package and an entry in the table below."""
 
 import functools
 

@@ -14,8 +14,8 @@ method "judge": a judge model decides.
   on numbers without brackets in another order.
 - The items of a list may be in any order, but each must occur as often as in the gold. If arrows join the items, their
   order matters (:mod:`groundtrace.grading.answers.lists`).
-- Other text (Argos Eq. 6) is right if its words equal those of the gold. A judge decides on different words, because
-  they may mean the same (sofa and couch).
+- Other text (paper Argos, Eq. 6) is right if its words equal those of the gold. A judge decides on different words,
+  because they may mean the same (sofa and couch).
 """
 
 from __future__ import annotations

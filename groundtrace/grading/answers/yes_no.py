@@ -1,4 +1,4 @@
-"""Grades answers to yes-no questions (Argos Eq. 6).
+"""Grades answers to yes-no questions (Eq. 6 of the paper Argos).
 
 An answer means yes or no if its first word, last word, first clause or last clause has this meaning
 (:func:`groundtrace.grading.answers.polarity.polarity`). An answer that is both yes and no is wrong. "True" is yes, and

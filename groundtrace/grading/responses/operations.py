@@ -1,4 +1,4 @@
-"""Finds the kinds of operations in a program, from its syntax tree (CodeDance §3.2: atomic supervision).
+"""Finds the kinds of operations in a program, from its syntax tree (paper CodeDance, §3.2).
 
 The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
 algebra, aggregation), and visual editing (drawing, annotation). It does not describe how to find the kinds of a

@@ -2,8 +2,8 @@
 
 Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` for one point, and ``<points x1= y1= … alt=>`` for
 several. Molmo 2 answers ``<points coords="F id x y id x y;F2 …">label</points>``; the tag may also be ``tracks``. Here,
-F is an image index (from 1) or, for a video, a time in seconds. Both models answer in words if the image does not show
-the object.
+F is an image index (from 1) or, for a video, a time in seconds, and id is the number of an object. Both models answer
+in words if the image does not show the object.
 
 Coordinates stay as written: from 0 to 100 (the coordinate frame ``molmo100``) or from 0 to 1000 (``molmo1000``).
 :func:`groundtrace.schemas.coordinates.to_px` converts them to pixels.
@@ -166,7 +166,8 @@ def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
     """Return the points of one Molmo 2 tag, in the order of its attribute ``coords``.
 
     This attribute holds groups of numbers, such as "1 1 305 420 2 510 388". A group is an image index or a time,
-    followed by id, x and y of each point. Raises UnparsablePointing for a malformed group.
+    followed by three numbers for each point: the number of its object, x and y. Raises UnparsablePointing for a
+    malformed group.
     """
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []

@@ -1,8 +1,9 @@
 """Reads the response of a policy or a teacher: its sections, final answer, points and boxes.
 
-It reads these forms: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of
-SAIL-RL (``<judge>`` first, then a boxed answer), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the last line ``Answer:
-X`` of base models. No function that reads a text ever raises. Each takes time linear in the length of the text.
+It reads these forms: ``<think>…</think><answer>…</answer>`` (papers Argos, iVGR and CodeDance), the judge-think-answer
+form of the paper SAIL-RL (``<judge>`` first, then a boxed answer), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and the
+last line ``Answer: X`` of base models. No function that reads a text ever raises. Each takes time linear in the length
+of the text.
 
 The final answer is searched for outside ``<think>`` only, in this order:
 

@@ -1,7 +1,7 @@
 """Reads the tags ``<point>``, ``<points>`` and ``<box>`` in texts of models leniently, and writes them in one form.
 
 Models write the quotes of attributes in many forms: straight, single, curly, as backticks, with backslashes, as
-``&quot;``, or without quotes. All these forms are read. In Argos (section 4.1, figures 13-16), the third point of a
+``&quot;``, or without quotes. All these forms are read. In the paper Argos (§4.1, figures 13-16), the third point of a
 text has the attributes ``x3`` and ``y3``, even if it is in a tag of its own. So a tag with only ``x3`` and ``y3`` is a
 point. Coordinates stay as written; :mod:`groundtrace.schemas.coordinates` converts them between coordinate frames.
 
@@ -99,7 +99,7 @@ class Tag:
         """Return the name of the object: the tag's attribute, or the inner text if it adds something to the attribute.
 
         All model families write the name twice: as an attribute, and as the inner text (the text before the closing
-        tag). The attribute is ``alt``, or ``label`` if there is no ``alt`` (Argos figure 10). The result is the
+        tag). The attribute is ``alt``, or ``label`` if there is no ``alt`` (paper Argos, Fig. 10). The result is the
         attribute if the inner text adds nothing to it. This is the case if the inner text is one of these:
 
         - empty, or the same name;
@@ -253,8 +253,8 @@ def _escape(label: str) -> str:
 def _unquote(raw: str) -> str:
     """Return the inner text of a tag, without white space and quotes around it, and unescaped (:func:`unescape`).
 
-    If the inner text ``raw`` begins with ``>`` and ends with ``<``, these two signs are removed first. Argos writes
-    such tags: in ``<<point …>>”object”<</point>>``, ``raw`` is ``>”object”<``, and the result is ``object``.
+    If the inner text ``raw`` begins with ``>`` and ends with ``<``, these two signs are removed first. The paper
+    Argos has such tags: in ``<<point …>>”object”<</point>>``, ``raw`` is ``>”object”<``, and the result is ``object``.
     """
     raw = raw.strip(_BLANK)
     if len(raw) >= 2 and raw[0] == ">" and raw[-1] == "<":

@@ -149,8 +149,9 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 class _Reader:
     """Parses the tokens of one text into statements about frames or times.
 
-    Most methods read the statement that begins at the token with the index ``at``. They return a list of statements,
-    and the index of the token after these. They return None if no statement of their form begins at ``at``.
+    Most methods read the statement that begins at the token with the index ``at``. They return a list of
+    statements, and the index of the token after the last statement. They return None if no statement of their form
+    begins at ``at``.
     """
 
     def __init__(self, text: str) -> None:
@@ -392,7 +393,10 @@ class _Reader:
         return found, place + 1
 
     def _are_times(self, first: _Token, last: _Token) -> bool:
-        """Return whether the two tokens are times: the last token has a unit, or the first token has a ``t=``."""
+        """Return whether the two tokens of a range are times, as in "1-4 s" and "t=1-4".
+
+        This is the case if both are numbers or times, and the last one has a unit or the first one has ``t=``.
+        """
         numbers = (*_TIMES, "number")
         return (last.kind in _TIMES and first.kind in numbers) or (first.kind == "stated" and last.kind in numbers)
 

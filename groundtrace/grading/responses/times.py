@@ -4,8 +4,8 @@ Many forms are read, but only one form is written.
 
 These forms are read:
 
-- the anchors of Argos, i.e. frames with times in brackets: ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of
-  anchors (App. C.2, Fig. 9);
+- the anchors of the paper Argos, i.e. frames with times in brackets: ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and
+  lists of anchors (App. C.2, Fig. 9);
 - the prose of the traces of Argos (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``,
   ``frames 25-27``, ``from T1 s to T2 s`` and ``between T1 s and T2 s``;
 - clock times (``at 0:18``), and ranges with one open side (``until 4 s``, ``frame 25 onwards``).
@@ -118,7 +118,8 @@ def anchor_points(text: str) -> tuple[Point, ...]:
     2. the nearest moment before the tag in the same sentence;
     3. the moment directly after a list of tags, if the tag is in this list.
 
-    Argos (Fig. 10) uses only the closest moment in the same sentence. Never raises; takes time linear in ``len(text)``.
+    The paper Argos (Fig. 10) uses only the closest moment in the same sentence. Never raises; takes time linear in
+    ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])

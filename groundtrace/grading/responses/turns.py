@@ -2,8 +2,8 @@
 
 Two forms are read and written:
 
-- the tags of CodeDance (Tables 9 and 10): ``<think>…</think>``, then ``<code>`` with a fenced block of Python, then its
-  result in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
+- the tags of the paper CodeDance (Tables 9, 10): ``<think>…</think>``, then ``<code>`` with a fenced block of Python,
+  then its result in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
 - the tool calls of chat templates, which CodeDance's RL uses: ``<tool_call>{"name": "execute_python_code",
   …}</tool_call>``.
 
@@ -128,7 +128,7 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Parse a solution that a teacher model has rewritten with code (CodeDance Table 9).
+    """Parse a solution that a teacher model has rewritten with code (paper CodeDance, Table 9).
 
     ``reply`` is the teacher's reply. After each code, the teacher writes the result that it expects. This result
     becomes the ``output`` of the turn. Whether it is right is known only after the sandbox has executed the code.
@@ -240,7 +240,7 @@ def plain_output(text: str) -> str:
 
 
 def as_tags(turns: Sequence[Turn]) -> str:
-    """Return a trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result.
+    """Return a trajectory as one text in the paper CodeDance's tags, with ``<image>`` for each image of a result.
 
     A trajectory is a response in several turns, in which code alternates with its results. ``turns`` are these turns.
     """
@@ -264,10 +264,11 @@ def result_text(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Parse a trajectory (a response in several turns with code) from one text in CodeDance's tags; return its turns.
+    """Parse a trajectory (a response in several turns with code) from a text in the paper CodeDance's tags.
 
-    ``text`` has the form that :func:`as_tags` writes: ``<think>``, ``<code>``, ``<interpreter>`` with the result of the
-    code, and at the end ``<answer>``. The status of each returned turn is "", because the text does not contain it.
+    Returns the turns. ``text`` has the form that :func:`as_tags` writes: ``<think>``, ``<code>``, ``<interpreter>``
+    with the result of the code, and at the end ``<answer>``. The status of each returned turn is "", because the text
+    does not contain it.
     """
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
@@ -292,7 +293,7 @@ def one_answer(asked: str, response: str) -> list[dict[str, str]]:
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
     """Split a trajectory (a response in several turns with code) into chat messages, for training.
 
-    ``asked`` is the user's first message, and ``response`` is a trajectory as one text in CodeDance's tags
+    ``asked`` is the user's first message, and ``response`` is a trajectory as a text in the paper CodeDance's tags
     (:func:`as_tags`). The model's turns become its messages. Each result of code becomes a message of the user, so that
     a trainer computes its loss only on the model's own text.
     """
