@@ -112,8 +112,8 @@ class Models:
 
     def breaker(self, role: str) -> Breaker | None:
         """Return the circuit breaker of the endpoint for ``role`` (the job of a model, such as "judge"). While the
-        endpoint's server is down, the breaker makes calls fail at once. Returns None if the setting ``fails_fast`` is
-        False, or if the model runs in this process.
+        endpoint's server is down, the breaker makes calls fail immediately. Returns None if the setting ``fails_fast``
+        is False, or if the model runs in this process.
         """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
@@ -151,8 +151,8 @@ class Models:
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Return whether the settings declare that a model's endpoint can return the log-probabilities of the tokens of
-        a given text (a continuation of a reply). ``role`` is the job of the model, such as "judge".
+        """Return whether, by its settings, a model's endpoint can return the log-probabilities of the tokens of a given
+        text (a continuation of a reply). ``role`` is the job of the model, such as "judge".
         """
         return self.settings.endpoint(role).logprobs
 

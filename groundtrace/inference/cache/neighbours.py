@@ -30,7 +30,7 @@ class Neighbours:
     reply is searched in it. A cache that cannot be read is skipped with a warning, and one that was deleted without a
     warning.
 
-    If ``unchanged`` is True, all caches are opened at once. The caller must make sure that no other process changes the
+    If ``unchanged`` is True, the constructor opens all caches. The caller must make sure that no other process changes the
     caches at the same time. A cache that cannot be read raises an error.
     """
 

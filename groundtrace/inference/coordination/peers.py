@@ -8,7 +8,7 @@ file and wakes the first process. The second process sends no request until the 
 the file. From then on all changes are transactions in the file. The last remaining process reads the state back into
 memory.
 
-A process registers with its first request. Processes detect at once whether another process is still running
+A process registers with its first request. Processes immediately detect whether another process is still running
 (:mod:`groundtrace.inference.coordination.presence`). If a process has ended, its row is deleted, and with it the claims
 and slots that the process held. Its budget reservations are then added to the spending, since the servers may charge
 for its requests.

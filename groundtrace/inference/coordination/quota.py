@@ -181,7 +181,7 @@ class Quota:
 
     def _more(self) -> None:
         """Update the number of this process's slots soon, because a request waits and no slot is free. A slot permits
-        one concurrent request. The update happens at once if the last update was at least ``HURRY_S`` seconds ago.
+        one concurrent request. The update happens now if the last update was at least ``HURRY_S`` seconds ago.
         Otherwise it happens ``HURRY_S`` seconds after the last update.
         """
         self._loop = asyncio.get_running_loop()

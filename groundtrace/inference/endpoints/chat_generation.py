@@ -143,7 +143,7 @@ class ChatModel:
 
 
 class _Ending(StoppingCriteria):
-    """Ends the generation of all rows as soon as ``must_end`` returns True."""
+    """Ends the generation of all rows (samples) of a batch as soon as the function ``must_end`` returns True."""
 
     def __init__(self, must_end: Callable[[], bool]) -> None:
         self._must_end = must_end

@@ -1,8 +1,8 @@
 """Sends requests to Google's Gemini models over Gemini's REST API, with the official ``google-genai`` client.
 
-Two parts of this client are not used. Its typed responses are not used, because one candidate of an unknown form would
-make all candidates fail. Its HTTP session is not used, because it has no connect or read timeout, reads a body of any
-size, and follows redirects with the API key.
+Two parts of this client are not used. Its typed responses are not used, because one candidate (generated text) of an
+unknown form would make all candidates fail. Its HTTP session is not used, because it has no connect or read timeout,
+reads a body of any size, and follows redirects with the API key.
 """
 
 import json
@@ -247,8 +247,8 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """Convert a response of Gemini's API to a reply. A response holds several candidates. The reply has the usable
-    ones, at most ``n``, as its samples (generated texts).
+    """Convert a response of Gemini's API to a reply. A response holds several candidates (generated texts). The
+    reply has the usable ones, at most ``n``, as its samples.
 
     ``answer`` is the parsed JSON of the response. ``key`` is the API key, which is removed if the server repeats it.
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that other
@@ -278,7 +278,10 @@ def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> R
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
-    """Return the candidates of a response. If several have the same index, only the first one is returned."""
+    """Return the candidates (generated texts) of a response, as parsed JSON.
+
+    If several candidates have the same index, only the first of them is returned. ``answer`` is the parsed response.
+    """
     candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []

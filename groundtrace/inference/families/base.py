@@ -228,7 +228,7 @@ class Family:
 
 def after_thinking(text: str) -> str:
     """Return the answer in the reply ``text`` without the thinking before it (``<think>…</think>``). Boxes within the
-    thinking are only drafts. A reply without thinking is returned unchanged.
+    thinking are not final, so they must not be read. A reply without thinking is returned unchanged.
 
     Some chat templates write ``<think>`` into the prompt, so a reply may have only ``</think>``. Raises
     :class:`groundtrace.inference.grounding.BadReply` if the reply ends within its thinking.

@@ -19,8 +19,8 @@ class Allowance:
     """Reserves the budget for one request of a call, and counts what the request has used. ``budget`` is the run's
     budget, and ``expected`` is the expected cost of one attempt of the request.
 
-    A call of a model may send several requests at once. Each request then has its own allowance (:meth:`another`). The
-    allowance of the call's first request also counts the usage of the whole call. The argument ``call`` is the
+    A call of a model may send several requests concurrently. Each request then has its own allowance (:meth:`another`).
+    The allowance of the call's first request also counts the usage of the whole call. The argument ``call`` is the
     allowance of this first request; it is None for the first request itself. ``cost_of`` is a function that returns the
     cost of a usage (requests and tokens). All methods run on one event loop.
     """

@@ -1,5 +1,5 @@
-"""Implements a circuit breaker: while a server is down, each call to this server fails at once. A reward server, which
-computes rewards for trainers, uses the breaker. So its clients get an error before their timeout, and can retry.
+"""Implements a circuit breaker: while a server is down, each call to this server fails immediately. A reward server,
+which computes rewards for trainers, uses the breaker. So its clients get an error before their timeout, and can retry.
 
 A server is down if it does not answer a check (:meth:`Breaker.check`). The breaker makes such a check itself after
 several attempts without an answer. The breaker regards the server as down until the server answers a later check. So
@@ -20,7 +20,7 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """Makes calls to one endpoint (a model to which requests are sent) fail at once while its server is down. The
+    """Makes calls to one endpoint (a model to which requests are sent) fail immediately while its server is down. The
     function ``check`` tests the server, and raises CallError if it is down.
 
     The class implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
@@ -34,10 +34,10 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check whether the endpoint's server is up. If the server does not answer, later calls of the endpoint fail at
-        once, until the server answers a later check. ``retries`` is the largest number of repetitions after a failed
-        check. ``timeout_s`` is the time limit of each attempt, in seconds. Returns the error, or None if the check
-        succeeded.
+        """Check whether the endpoint's server is up. If the server does not answer, later calls of the endpoint fail
+        immediately, until the server answers a later check. ``retries`` is the largest number of repetitions after a
+        failed check. ``timeout_s`` is the time limit of each attempt, in seconds. Returns the error, or None if the
+        check succeeded.
         """
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
@@ -69,7 +69,7 @@ class Breaker:
     async def is_away(self, error: CallError) -> bool:
         """Return False, which means that a failed call does not wait until the server is up.
 
-        With a breaker, a failed call ends at once after its last retry. ``error`` is not used.
+        With a breaker, a failed call ends immediately after its last retry. ``error`` is not used.
         """
         return False
 

@@ -186,7 +186,7 @@ class BytesInFlight:
 
 class Rate:
     """Limits the use of units (requests or tokens) to ``per_minute``, spread evenly over the minute. 0 means no limit.
-    After a pause, a caller may use at once as many units as the limit permits in about one second.
+    After a pause, a caller may use without a wait as many units as the limit permits in about one second.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -225,7 +225,7 @@ class Opening:
 
     def delay_s(self, now_s: float) -> float:
         """Return how many seconds the endpoint's next request must wait before it starts, and count this request.
-        ``now_s`` is the current time in seconds. The first ``most`` requests (see the class) start at least
+        ``now_s`` is the current time in seconds. A given number of first requests start at least
         ``OPENING_GAP_S`` seconds apart. For all later requests, the result is 0.
         """
         if not self._left:
@@ -236,8 +236,8 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until the endpoint's next request may start. Each of the endpoint's first requests (see the class) waits
-        for the delay that :meth:`delay_s` returns. Later requests do not wait.
+        """Wait until the endpoint's next request may start. A given number of the endpoint's first requests
+        wait for the delay that :meth:`delay_s` returns. Later requests do not wait.
         """
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

@@ -25,8 +25,8 @@ class NoteFiles:
     ``<kind>-<process>.jsonl``. ``process`` is the unique name of the process. ``storage`` holds the settings of the
     object storage.
 
-    If the folder is on a disk, other processes see a line at once. If it is in a store, the files are first written to
-    a temporary folder. :meth:`flush` uploads them as ``<kind>-<process>-<number>.jsonl``. The background thread
+    If the folder is on a disk, other processes see a line immediately. If it is in a store, the files are first written
+    to a temporary folder. :meth:`flush` uploads them as ``<kind>-<process>-<number>.jsonl``. The background thread
     ``uploads`` calls :meth:`flush` regularly. A killed process loses the lines since the last upload. All methods are
     thread-safe.
     """

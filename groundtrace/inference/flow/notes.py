@@ -79,7 +79,7 @@ class RunNotes:
     name is chosen. ``storage`` holds the settings of the object storage.
 
     The first note creates the folder. If the folder is in a store, the background thread ``uploads`` uploads the notes
-    regularly, and :meth:`flush` uploads them at once.
+    regularly, and :meth:`flush` uploads them immediately.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ class Flow:
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt. ``partial`` of the error holds the samples that did arrive. If the
-        request needs a capability that the endpoint's settings do not declare, it is not sent, and CallError is raised.
+        request needs a capability that the endpoint's settings do not enable, it is not sent, and CallError is raised.
         """
         reason = _undeclared(self._settings, request)
         if reason:
@@ -97,9 +97,9 @@ class Flow:
     async def _charged_part(self, arrivals: Arrivals, n: int, is_first: bool) -> None:
         """Request one part of the samples (replies to one prompt); ``n`` is the number of samples in this part.
 
-        The caller divides the samples into parts if the endpoint cannot return all of them at once. The cost of each
-        part is reserved separately in the budget. For the first part (``is_first``), the caller has already reserved
-        the cost. ``arrivals`` collects the samples and errors of all parts.
+        The caller divides the samples into parts if the endpoint cannot return all of them in one reply. The cost of
+        each part is reserved separately in the budget. For the first part (``is_first``), the caller has already
+        reserved the cost. ``arrivals`` collects the samples and errors of all parts.
         """
         allowance = allowance_of_call()
         if allowance is None:
@@ -326,8 +326,8 @@ def _retried(reply: Reply, retries: int) -> Reply:
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
-    """Return the capability that the request needs but the endpoint does not declare. Returns None if the endpoint
-    declares all needed capabilities."""
+    """Return a text about a capability that the request needs but the endpoint's settings do not enable, such as to
+    read videos. Returns None if all needed capabilities are enabled."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:
         return "read videos (if it can, set video = true)"

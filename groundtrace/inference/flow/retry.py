@@ -70,8 +70,8 @@ async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: 
     """Call ``attempt`` until it succeeds, at most 1 + ``max_retries`` times, and return its result. ``pause`` is the
     function that waits between two attempts.
 
-    Raises the :class:`groundtrace.inference.errors.CallError` of ``attempt`` at once if a retry cannot help, and
-    otherwise after the last retry. The error's ``tries`` is the number of attempts.
+    If ``attempt`` raises :class:`groundtrace.inference.errors.CallError` and a retry cannot help, the error is raised
+    immediately. Otherwise it is raised after the last retry. The error's ``tries`` is the number of attempts.
     """
     tries = 0
     while True:

@@ -1,6 +1,6 @@
 """Defines the interface of a watcher: an object that watches the calls of one endpoint and handles a server that is
 down. There are two kinds of watchers. While the server is down, a guard makes calls wait, and a circuit breaker makes
-calls fail at once. The module also finds the watcher of the current task.
+calls fail immediately. The module also finds the watcher of the current task.
 """
 
 import contextlib
