@@ -154,9 +154,7 @@ KINDS = Kinds("endpoint_kinds", "endpoint kind", "groundtrace.inference.endpoint
 
 
 class EndpointError(UserError, ValueError):
-    """Raised if an endpoint cannot be opened with its settings. The message gives the reason and tells the user what to
-    do.
-    """
+    """Raised if an endpoint cannot be opened with its settings. The message has the reason and what the user can do."""
 
 
 def kind_of(name: str) -> Kind:
@@ -243,9 +241,9 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     ``role`` is "pointer" or "detector", ``name`` is the endpoint's name, and ``settings`` are its settings. Raises
     ValueError with a message that begins with the config key to change. The error is raised in these cases:
 
-    - The settings do not declare how the model writes coordinates: by ``family`` (models that write them in the same
-      way) or by ``frame`` (such as pixels, or 0 to 1000).
-    - The settings name a family, but the endpoint's kind has its own form of coordinates.
+    - The settings have neither ``family`` (models that write coordinates in the same way) nor ``frame`` (such as
+      pixels, or 0 to 1000). They are not needed if the endpoint's kind has its own form of coordinates.
+    - The settings name a family other than "plain", but the endpoint's kind has its own form of coordinates.
     - The role is the detector, and the model writes no boxes.
     - The role is the pointer, and the model writes neither points nor boxes.
     """
@@ -263,9 +261,11 @@ def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
     """Raise ValueError if the model of the endpoint ``name`` cannot write boxes. ``role`` is the job of the model, such
     as "detector"; it appears in the message. ``settings`` are the endpoint's settings.
 
-    The error is also raised in two other cases. First, the settings do not declare how the model writes coordinates: by
-    ``family`` (models that write them in the same way) or by ``frame`` (such as pixels). Second, the settings name a
-    family, but the endpoint's kind has its own form of coordinates.
+    The error is also raised in two other cases:
+
+    - The settings have neither ``family`` (models that write coordinates in the same way) nor ``frame`` (such as
+      pixels). They are not needed if the endpoint's kind (the way to reach the model) has its own form of coordinates.
+    - The settings name a family other than "plain", but the endpoint's kind has its own form of coordinates.
     """
     _check_declared(role, name, settings)
     if not settings.model_family.box_prompt:

@@ -174,9 +174,9 @@ def _times(text: str) -> list[tuple[WrittenDate, str]]:
 
 
 def _time(match: re.Match[str]) -> WrittenDate | None:
-    """Return a time of day with all its readings (possible meanings); None if the time does not exist.
+    """Return a time of day with all its readings (possible meanings); None for a time such as 25:00.
 
-    An hour from 1 to 12 without am or pm has two readings.
+    ``match`` holds the parts of the written time. An hour from 1 to 12 without am or pm has two readings.
     """
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]

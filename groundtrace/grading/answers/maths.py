@@ -193,7 +193,11 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 
 def _spelling(text: str) -> str:
-    """Return the text without the characters that do not change a formula's meaning; spaces between digits stay."""
+    """Return the text in LaTeX, without the characters that do not change a formula's meaning.
+
+    Such characters are dollar signs, spaces, a final full stop, and commands such as ``\\left``. Spaces between two
+    digits stay.
+    """
     text = re.sub(r"\$+", " ", _rewrite(text)).strip(" \n\t").rstrip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
@@ -306,10 +310,10 @@ def _terms(latex: str) -> int:
 def _is_tower(latex: str, at: int) -> bool:
     """Return whether an exponent is part of a tower of powers, such as ``2^{3^4}`` or ``2^3^4``.
 
-    ``at`` is the offset of the exponent in ``latex``. The result is True if the exponent contains a second power, or if
-    a second power directly follows the exponent. There is one exception: a power of a symbol inside the exponent does
-    not count, because it is not evaluated (the ``x^2`` in ``e^{x^2}``). The letter e is not a symbol here, so the
-    ``e^3`` in ``2^{e^3}`` counts. Only the first power inside the exponent is checked.
+    ``at`` is the offset of the exponent in ``latex``. The result is True in two cases: a second ``^`` directly follows
+    the exponent, or the exponent contains a power. Only the first power in the exponent is checked. It does not count
+    if its base is a symbol other than e, because it is then not evaluated: ``x^2`` in ``e^{x^2}`` does not count, but
+    ``e^3`` in ``2^{e^3}`` counts.
     """
     while at < len(latex) and latex[at] == " ":
         at += 1

@@ -32,8 +32,9 @@ def answer_type_named(name: str) -> AnswerType:
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
     """Return the answer type that follows from an answer and its choices, for a record that names no answer type.
 
-    ``choices`` is None if the record has no choices. The result is the first type of the registry whose ``is_evident``
-    returns True. If no type returns True, the result is free text.
+    ``choices`` is None if the record has no choices. Each answer type has a function ``is_evident``, which gets the
+    answer and the choices. The result is the first type in :data:`ANSWER_TYPES` whose function returns True. If none
+    does, the result is free text.
     """
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 

@@ -1,8 +1,8 @@
 """Removes media placeholders and special tokens from texts of models and data sets.
 
 A placeholder such as ``<image 2>`` is removed if it only marks the position of an image in the message. If it is part
-of a sentence ("is it larger in <image 2>?"), words replace it ("picture 2"). If a placeholder remained,
-a program that reads the text later would expect one more image.
+of a sentence ("is it larger in <image 2>?"), words replace it ("picture 2"). If a placeholder remained, a
+program that reads the text later would expect one more image.
 """
 
 import re

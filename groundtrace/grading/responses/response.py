@@ -185,7 +185,9 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Return the text with every readable point tag in the canonical form (:func:`format_point`).
+    """Return the text with every readable point tag in the form that this project always writes.
+
+    This form is, for example, ``<points x1="61.5" y1="40" alt="dog">dog</points>`` (:func:`format_point`).
 
     A tag with a part that cannot be read is not changed. So the later check of the response's form finds this part.
 

@@ -185,11 +185,12 @@ def unescape(text: str) -> str:
 def format_points_tag(
     label: str, positions: Sequence[tuple[float, float]], is_open: bool = False, inner: str | None = None
 ) -> str:
-    """Return the canonical tag of one or more points. If :func:`scan_tags` reads this tag, it finds the same label.
+    """Return the tag of one or more points, such as ``<points x1="61.5" y1="40" alt="dog">dog</points>``.
 
-    ``label`` is the name of the objects, and ``positions`` are the (x, y) of the points. ``inner`` is the text inside
-    the tag, which a reader sees. If ``inner`` is None or empty, the label is used for it. If ``is_open`` is True, the
-    inner text and the closing tag are omitted, so that an unclosed tag stays unclosed when it is written again.
+    This is the form that this project always writes. :func:`scan_tags` finds the same label in it. ``label`` is the
+    name of the objects, and ``positions`` are the (x, y) of the points. ``inner`` is the text inside the tag, which a
+    reader sees. If ``inner`` is None or empty, the label is used for it. If ``is_open`` is True, the inner text and the
+    closing tag are omitted, so that an unclosed tag stays unclosed when it is written again.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.

@@ -142,9 +142,9 @@ def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[
     - The time ``t_s`` differs too much from the time of the chosen frame. The limit is half the gap between the chosen
       frame and its neighbour on the side of ``t_s``, plus 0.05 s. The 0.05 s are added because times are often written
       with one decimal.
-    - The frame is chosen by the time ``t_s``, and the stated number ``frame`` does not fit. The number fits if it is
-      above the number of the frame directly before the chosen frame, and below the number of the frame directly after
-      the chosen frame. If one of these two frames does not exist, the number of the chosen frame replaces its number.
+    - The frame is chosen by the time ``t_s``, and the stated number ``frame`` is not between the numbers of the two
+      neighbours of the chosen frame. If the chosen frame is the first or the last shown frame, it takes the place of
+      the missing neighbour.
     - No frame has the number ``frame``, and ``t_s`` is None.
     - The clip has no frames, or ``frame`` and ``t_s`` are both None.
     """

@@ -23,8 +23,8 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 
     Coordinates in ``text`` are in original pixels. ``index`` is the number of the trace among the traces of its
     question. ``media`` are the images and clips of the question. In the trace's text, point tags are rewritten in the
-    canonical form. For a clip, each point gets the frame that the text names for it. For several images, each point and
-    box gets the image that the text names for it
+    form ``<points x1="1" y1="2" alt="dog">dog</points>``. For a clip, each point gets the frame that the text names for
+    it. For several images, each point and box gets the image that the text names for it
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
     """
     text = normalise(text.translate(_INVISIBLE))

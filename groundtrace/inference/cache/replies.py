@@ -173,8 +173,8 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies in the order of their keys, each with its key and its time. The result may also have
-        replies that are stored while the generator runs.
+        """Yield all replies in the order of their keys, each with its key and the time at which it was stored.
+        The result may also have replies that are stored while the generator runs.
         """
         after: str | None = None
         while True:

@@ -54,7 +54,9 @@ class StoredReplies:
             raise
 
     def entries(self, keys: Iterable[str]) -> list[LogEntry]:
-        """Return the stored entries (replies with their keys and times) of these keys, in no particular order."""
+        """Return the stored entries (replies with their keys and times) of these keys, in no particular order. A key
+        without a stored reply has no entry in the result.
+        """
         wanted = list(keys)
         self._ends_s = time.monotonic() + READ_S
         parts = (wanted[first : first + KEYS_PER_QUERY] for first in range(0, len(wanted), KEYS_PER_QUERY))
@@ -66,7 +68,7 @@ class StoredReplies:
             raise Damaged(f"the look-up took longer than {READ_S:.0f} s") from error
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """Return the stored replies of these keys, by key."""
+        """Return the stored replies of these keys, by key. Keys without a stored reply are missing in the result."""
         return {each.entry.key: CachedReply.of(each.entry, each.created_s) for each in self.entries(keys)}
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ def _check_version(db: sqlite3.Connection) -> None:
 
 def stopped_by(error: OSError | sqlite3.Error, folder: Path | None) -> RunStopped:
     """Return the exception that ends a run because its processes cannot coordinate in ``folder``. ``error`` is the
-    cause of this exception. The message tells the user what to do about the error.
+    cause of this exception. Its message has the reason, and what the user can do.
     """
     text = f"the processes of this reply cache cannot coordinate through the folder {folder} ({error})"
     code = getattr(error, "sqlite_errorcode", None)

@@ -81,7 +81,9 @@ class Presence:
         self.drop()
 
     def _made_anew(self, selector: selectors.BaseSelector) -> bool:
-        """Create the pipe of this process again if it was deleted. Returns whether a new pipe was created."""
+        """Create the pipe of this process again if it was deleted. Returns whether a new pipe was created. If so,
+        ``selector``, with which the thread waits for bytes, gets the new pipe in place of the old one.
+        """
         with self._lock, contextlib.suppress(OSError):  # the folder may be gone too
             if not self._is_closed and not self._path.exists():
                 pipe, self._pipe = self._pipe, _made(self._path)

@@ -176,7 +176,9 @@ class HttpEndpoint(abc.ABC):
         return self._parsed(data)
 
     def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:
-        """Return the error for a response whose HTTP ``status`` is not 200. ``data`` is the response's body."""
+        """Return the error for a response whose HTTP ``status`` is not 200. ``data`` is the response's body, and
+        ``headers`` are its headers; the error holds the wait that the header Retry-After demands.
+        """
         wait_s = retry_after_s(headers.get("retry-after", ""), datetime.now(UTC))
         message = self.clean(f"HTTP {status}: {message_of(data)}")
         meant = status_of(status, data)

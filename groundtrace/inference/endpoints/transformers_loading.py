@@ -54,7 +54,10 @@ def of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T])
 
 
 def _unloadable(model: str, error: Exception) -> str:
-    """Return the message for a model that the library cannot load."""
+    """Return a message for the user about a model that the ``transformers`` library cannot load.
+
+    ``model`` is the model's folder or id, and ``error`` is the library's error.
+    """
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 

@@ -45,7 +45,7 @@ GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class VllmServerError(UserError, ValueError):
-    """Raised if a vLLM server cannot be started or used. The message gives the reason and tells the user what to do."""
+    """Raised if a vLLM server cannot be started or used. The message has the reason, and what the user can do."""
 
 
 @dataclass(frozen=True)

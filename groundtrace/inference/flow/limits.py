@@ -225,8 +225,9 @@ class Opening:
 
     def delay_s(self, now_s: float) -> float:
         """Return how many seconds the endpoint's next request must wait before it starts, and count this request.
-        ``now_s`` is the current time in seconds. A given number of first requests start at least
-        ``OPENING_GAP_S`` seconds apart. For all later requests, the result is 0.
+        ``now_s`` is the current time in seconds. The first requests of the endpoint (their number is
+        an argument of the constructor) start at least ``OPENING_GAP_S`` seconds apart. For all later requests, the
+        result is 0.
         """
         if not self._left:
             return 0.0
@@ -236,8 +237,8 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until the endpoint's next request may start. A given number of the endpoint's first requests
-        wait for the delay that :meth:`delay_s` returns. Later requests do not wait.
+        """Wait until the endpoint's next request may start. The endpoint's first requests (their number is an
+        argument of the constructor) wait for the delay that :meth:`delay_s` returns. Later requests do not wait.
         """
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)
