@@ -30,8 +30,8 @@ class Neighbours:
     reply is searched in it. A cache that cannot be read is skipped with a warning, and one that was deleted without a
     warning.
 
-    If ``unchanged`` is True, the constructor opens all caches. The caller must make sure that no other process changes the
-    caches at the same time. A cache that cannot be read raises an error.
+    If ``unchanged`` is True, the constructor opens all caches. The caller must make sure that no other process changes
+    the caches at the same time. A cache that cannot be read raises an error.
     """
 
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
