@@ -47,7 +47,7 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.lru_cache import LruCache
 from groundtrace.vision.media import MediaStore
 
-ENGINE_REVISION = "7"
+ENGINE_REVISION = "8"
 _SCENES_KEPT = 256
 
 Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]

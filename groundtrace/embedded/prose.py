@@ -1,7 +1,8 @@
 """Judges whether the text of a reasoning agrees with the reasoning's evidence (points and boxes) and its answer.
 
-A reasoning that points at objects needs no concluding sentence: the answer is treated as the conclusion. The judge
-searches every sentence for contradictions of these kinds:
+A reasoning that points at objects of the question needs no concluding sentence: the answer is treated as the
+conclusion. If there is no such sentence, the judge looks in the image whether the points are on these objects
+(:mod:`groundtrace.embedded.seen_points`). The judge searches every sentence for contradictions of these kinds:
 
 - The question asks whether a statement is true. The sentence calls the statement true, but the answer is no; or the
   sentence calls it false, but the answer is yes.
@@ -15,7 +16,7 @@ If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negati
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from groundtrace.embedded.hedges import asserted
@@ -23,6 +24,7 @@ from groundtrace.embedded.parts import part_denied, sides_of, with_headings
 from groundtrace.embedded.pointed_facts import contradicted_fact
 from groundtrace.embedded.pointed_numbers import contradicted_number
 from groundtrace.embedded.scenes import Scene
+from groundtrace.embedded.seen_points import Place, seen_points
 from groundtrace.embedded.sentences import (
     CLAUSE,
     NEGATIONS,
@@ -108,8 +110,8 @@ class SupportVerdict:
 def judge_support(reasoning: str, question: Question, scene: Scene | None = None) -> SupportVerdict:
     """Judge whether the text of a reasoning agrees with its own points and boxes, and with its own answer.
 
-    ``question`` holds the question and the answer of the reasoning. ``scene`` holds the image; without it, places such
-    as "in the left box" are not compared with the points. Never raises.
+    ``question`` holds the question and the answer of the reasoning. ``scene`` holds the image; without it, the points
+    are compared neither with the image nor with places such as "in the left box". Never raises.
     """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
@@ -128,29 +130,27 @@ def judge_support(reasoning: str, question: Question, scene: Scene | None = None
     concluded += [each.text for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
     if concluded:
         return SupportVerdict(True, f"the reasoning states: {concluded[-1].strip()}")
-    if reader.labels and _is_shown(text, question, reader.labels.total()):
-        return SupportVerdict(True, "it answers by what it points at")
-    reason = "no conclusion is stated, and nothing is pointed at that shows the answer"
-    counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
-    return SupportVerdict(False if counts and not reader.labels else None, reason)
+    return _shown_by_points(reader.places.values(), text, question, scene)
 
 
-def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Return whether the reasoning shows the answer.
+def _shown_by_points(places: Collection[Place], text: str, question: Question, scene: Scene | None) -> SupportVerdict:
+    """Judge a reasoning that states no conclusion by ``places``: the points, and the centres of the boxes.
 
-    The result depends on the kind of the answer:
-
-    - Yes or no: the result is always True.
-    - A count: the result is True if the reasoning points at objects, i.e. if ``places`` (the number of its points and
-      boxes) is not 0. Another check compares this number with the answer.
-    - Any other answer: the result is True if ``text``, the text of the reasoning, contains all words of the answer.
+    The reasoning supports its answer if the places show objects that the question is about
+    (:mod:`groundtrace.embedded.seen_points`). An answer that is neither yes, no nor a count must also be named in
+    ``text``, the text of the reasoning. The number of places is not compared with a count: another check does this.
+    Places that show no such object count like no places: a count is then unsupported, and any other answer cannot be
+    judged.
     """
-    answer, number = question.answer, read_numerals(question.answer).single
-    if polarity(answer) is not None:
-        return True
-    if number is not None and counted_phrase(question.question) is not None:
-        return places > 0
-    return bool(words_of(answer)) and frozenset(words_of(answer)) <= frozenset(words_of(text))
+    counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
+    named = frozenset(words_of(question.answer))
+    if not places or not (counts or polarity(question.answer) is not None or (named and named <= {*words_of(text)})):
+        reason = "no conclusion is stated, and nothing is pointed at that shows the answer"
+        return SupportVerdict(False if counts else None, reason)
+    if scene is None:
+        return SupportVerdict(True, "it answers by what it points at")
+    seen = seen_points(places, question, scene)
+    return SupportVerdict(False if counts and seen.shown is False else seen.shown or None, seen.reason)
 
 
 class _ReasoningReader:
@@ -164,15 +164,16 @@ class _ReasoningReader:
         number = read_numerals(question.answer).single
         self._number = None if self._side is not None or number is None else number.value
         self.labels = Counter[str]()
-        places: set[tuple[str, float, float]] = set()
+        self.places: dict[Place, Place] = {}
         found: list[Point] = [*parse_points(reasoning)]
         for label, x, y in [
             *((p.label, p.x, p.y) for p in found),
             *((b.label, *b.centre) for b in parse_boxes(reasoning)),
         ]:
-            key = " ".join(words_of(in_english(plain_label(label))))
-            if (key, x, y) not in places:
-                places.add((key, x, y))
+            name = in_english(plain_label(label))
+            key = " ".join(words_of(name))
+            if (key, x, y) not in self.places:
+                self.places[key, x, y] = (name, x, y)
                 self.labels[key] += 1
         self._denied = defaultdict[str, set[str]](set)
         self._sentence = ""

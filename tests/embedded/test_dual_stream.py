@@ -79,11 +79,15 @@ def test_it_says_what_it_cannot_read(engine, medium, name: str) -> None:
     assert (response.answer, response.boxes) == ("cannot read", ())
 
 
+FIRST = '<box alt="yellow square">[{},{},{},{}]</box>'.format(*SQUARES[0])
+
+
 @pytest.mark.parametrize(
     ("reasoning", "supports"),
     [
-        ('<box alt="a">[1,1,9,9]</box> <box alt="a">[20,1,29,9]</box>', "yes"),
-        ('<box alt="a">[1,1,9,9]</box>', "yes"),  # how many boxes there are is the boxes' check
+        (f"{FIRST} {FIRST}", "yes"),
+        (FIRST, "yes"),  # how many boxes there are is the boxes' check
+        ('<box alt="yellow square">[1,1,9,9]</box>', "no"),  # nothing is there
         ('<box alt="a">[1,1,9,9]</box> So there is 1 yellow square.', "no"),
         ("Looking over the whole picture, there are 2 yellow squares.", "yes"),
         ("Looking over the whole picture, there are 3 yellow squares.", "no"),

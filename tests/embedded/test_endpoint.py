@@ -162,6 +162,30 @@ def test_judge_reasoning_sees_the_place(engine, medium, place, supports) -> None
     assert json_object(engine("judge", prompt).text)["supports"] == supports
 
 
+STATEMENT = 'Is the following statement about the image true? "There are 2 yellow squares." Answer yes or no.'
+
+
+@pytest.mark.parametrize(
+    ("label", "x", "counted", "stated"),
+    [
+        ("yellow square", 40, "yes", "yes"),
+        ("object", 40, "yes", "yes"),
+        ("yellow square", 1, "no", "cannot_judge"),  # nothing is there
+        ("yellow square", 335, "no", "cannot_judge"),  # a blue square is there
+        ("blue square", 335, "no", "cannot_judge"),  # the question is not about blue squares
+        ("blue square", 1, "no", "cannot_judge"),
+        ("gizmo", 40, "no", "cannot_judge"),
+    ],
+)
+def test_judge_reasoning_sees_what_is_pointed_at(engine, medium, label, x, counted, stated) -> None:
+    """A point supports an answer only if it is on an object that its label names and the question means."""
+    reasoning = f'I look at the picture. <points x1="{x}" y1="30" alt="{label}">{label}</points>'
+    for question, predicted, supports in ((COUNT, "2", counted), (STATEMENT, "yes", stated)):
+        judged = {"question": question, "reasoning": reasoning, "predicted": predicted, "mark": "m"}
+        prompt = show("judge_reasoning.v3", medium(scene()), **judged)
+        assert json_object(engine("judge", prompt).text)["supports"] == supports, question
+
+
 @pytest.mark.parametrize("limit", [1, 3, 20])
 def test_rubric_candidates(engine, limit) -> None:
     prompt = load_prompt("rubric_candidates.v3").render({"examples": []}, mark="m", max_rubrics=str(limit))
