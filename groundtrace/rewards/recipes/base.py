@@ -291,12 +291,17 @@ def _is_earned(each: object) -> bool:
 
 
 def _check_runs(recipe: Recipe, name: str) -> None:
-    """Raise UnknownVerdict if the recipe declares the scorers that it runs, and none of them has this name."""
+    """Raise UnknownVerdict if ``name`` is neither a scorer that the recipe runs, nor a verdict that the recipe shows.
+
+    A recipe may make verdicts itself, and only for some responses; ``shown`` has their names. A recipe without ``runs``
+    is not checked.
+    """
     known = [scorer.name for scorer in recipe.runs]
-    if known and name not in known:
+    if known and name not in {*known, *recipe.shown}:
         raise UnknownVerdict(
             f"the method score of the reward recipe {_place(recipe)} asks for the value of {name!r}, but the recipe "
-            f"runs no scorer of this name: use one of {', '.join(known)}, or add the scorer to `runs`"
+            f"runs no scorer of this name: use one of {', '.join(known)}, or add the scorer to `runs` (or the name to "
+            "`shown`, if the recipe makes this verdict itself)"
         )
 
 

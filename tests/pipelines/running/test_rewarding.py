@@ -111,6 +111,12 @@ def test_a_verdict_of_a_scorer_that_the_recipe_does_not_run_is_refused(
     row = opened.rl[0]
     with pytest.raises(gt.UserError, match=r"typo_reward:Half asks for the value of 'outcom', .* use one of outcome, "):
         gt.reward(row, responses(row), {"reward": {"recipe": "typo_reward:Half"}})
+    # a recipe may make verdicts itself, for some responses only, and names them in `shown`
+    made = RECIPE.replace(RETURNED, asked).replace(
+        'name: ClassVar[str] = "half"', 'shown = ("outcom",)\n    name = "half"'
+    )
+    (tmp_path / "made_reward.py").write_text(made)
+    assert gt.reward(row, responses(row), {"reward": {"recipe": "made_reward:Half"}})[0].reward is None
 
 
 @pytest.mark.usefixtures("own_modules")
