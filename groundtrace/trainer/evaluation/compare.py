@@ -230,9 +230,22 @@ def comparison_lines(found: Comparison) -> list[str]:
     rows = [(name, each, False) for name, each in zip((first, *others), found.figures, strict=True)]
     rows += [(f"{name} − {first}", each, True) for name, each in zip(others, found.differences, strict=True)]
     for title, figures, is_difference in rows:
-        texts = [f"{MEASURES[name]} {estimate_text(figures[name], is_difference)}" for name in shown]
+        texts = [
+            f"{MEASURES[name]} {estimate_text(figures[name], is_difference)}{_zero_text(figures[name], is_difference)}"
+            for name in shown
+        ]
         lines.append(f"  {title}: {', '.join(texts)}")
     return [*lines, *found.notes]
+
+
+def _zero_text(found: Estimate | None, is_difference: bool) -> str:
+    """Return " (0 is inside)" for a difference whose 95 % interval contains 0, and "" otherwise.
+
+    The printed bounds are rounded, so they do not show on which side of 0 a bound such as ``+0.000`` is.
+    """
+    if not is_difference or found is None or found.low is None or found.high is None:
+        return ""
+    return " (0 is inside)" if found.low <= 0 <= found.high else ""
 
 
 def comparison_json(found: Comparison) -> str:

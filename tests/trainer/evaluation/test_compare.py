@@ -76,7 +76,7 @@ def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "4 questions in 2 media groups, 95 % intervals in brackets:",
         "  a: accuracy 1.000 [0.510, 1.000], point F1 0.500, reward 1.000",
         "  b: accuracy 0.500 [0.150, 0.850], point F1 0.250, reward 0.500 [0.000, 1.000]",
-        "  b − a: accuracy -0.500 [-1.000, +0.000], point F1 -0.250, reward -0.500 [-1.000, +0.000]",
+        "  b − a: accuracy -0.500 [-1.000, +0.000] (0 is inside), point F1 -0.250, reward -0.500 [-1.000, +0.000] (0 is inside)",
         *few_in_comparison(4, 2),
         NO_INTERVAL,
     ]
