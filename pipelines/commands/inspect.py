@@ -8,6 +8,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     :class:`InspectError` if the arguments do not fit together, a run cannot be read or the query fails.
     """
     if len(parsed.runs) > 1 and parsed.sql is None:
-        if other := next((name for name in parsed.runs[1:] if "://" not in name and not Path(name).exists()), None):
+        if other := next((name for name in parsed.runs[1:] if "://" not in name and not os.path.lexists(name)), None):
             at = shlex.quote(f"id={quote(other)}")
             raise InspectError(
                 f"there is no run folder {other}: if this is the id of a record, see the record with `beam view "

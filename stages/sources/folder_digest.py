@@ -30,7 +30,8 @@ def folder_digest(folder: Path) -> str:
     saved = saved_files(folder)
     digest = hashlib.sha256()
     for file in _files(folder) if saved is None else saved:
-        digest.update(os.fsencode(file.relative_to(folder)) + b"\0" + _content(file, folder) + b"\n")
+        content = _content(file, folder, is_saved=saved is not None)
+        digest.update(os.fsencode(file.relative_to(folder)) + b"\0" + content + b"\n")
     return digest.hexdigest()
 
 
@@ -42,13 +43,16 @@ def _files(folder: Path) -> Iterator[Path]:
             yield file
 
 
-def _content(file: Path, folder: Path) -> bytes:
-    """Return bytes that identify the content of a file in the folder ``folder``."""
+def _content(file: Path, folder: Path, is_saved: bool) -> bytes:
+    """Return bytes that identify the content of a file in the folder ``folder``.
+
+    ``is_saved`` is True if ``save_to_disk`` wrote the folder, so that the folder has JSON files of the library.
+    """
     if is_elsewhere(file, folder):
         return os.fsencode(file.readlink() if file.is_symlink() else file.resolve())
-    if file.name == STATE:
+    if is_saved and file.name == STATE:
         return _json({key: value for key, value in read_json(file).items() if key not in _NOT_IN_STATE})
-    if file.name == INFO:
+    if is_saved and file.name == INFO:
         return _json({key: value for key, value in read_json(file).items() if key in _IN_INFO})
     if file.suffix.lower() in _MEDIA_ENDS:
         return str(file.stat().st_size).encode()

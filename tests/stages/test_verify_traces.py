@@ -304,7 +304,7 @@ def test_the_embedded_verifier(
     check_stage: Callable[..., None], drafts: Callable[..., Draft], models: Callable[..., ModelsSettings]
 ) -> None:
     sign = {"question": "What is worn?", "answer": "the coat that is of deep red wool", "answer_type": "text"}
-    few, malformed = "best score 0.64", "best score 0.00, and format 0.00 is below verify.floors.format = 1"
+    malformed = "best score 0.00, and format 0.00 is below verify.floors.format = 1"
     check_stage(
         VerifyTraces(VerifySettings(), models()),
         [
@@ -331,7 +331,7 @@ def test_the_embedded_verifier(
         [
             ("good", 0, [1.0], FULL),
             ("tie", 0, [1.0, 1.0], FULL),
-            ("later", 2, [0.0, 0.642, 1.0], FULL),
+            ("later", 2, [0.0, 0.308, 1.0], FULL),
             ("a later one with all on", 1, [0.852, 1.0], FULL),
             ("mentioned again", 0, [1.0], FULL),
         ],
@@ -353,7 +353,7 @@ def test_the_embedded_verifier(
             ("a second answer", "malformed", malformed, "k0"),
             ("a box", "malformed", malformed, "k0"),
             ("no reasoning", "malformed", malformed, "k0"),
-            ("off", "low_grounding", f"{few}, and spatial -0.08 is below verify.floors.spatial = 1", "k1"),
+            ("off", "low_grounding", "best score 0.31, and spatial -0.08 is below verify.floors.spatial = 1", "k1"),
             ("wrong", "wrong_answer", "no trace of 2 is right", "k0"),
             ("no answer", "wrong_answer", "no trace of 1 is right", "k0"),
             ("count", "low_grounding", "best score 0.94, and spatial 0.83 is below verify.floors.spatial = 1", "k0"),
@@ -363,7 +363,12 @@ def test_the_embedded_verifier(
                 "best score 0.33, and spatial 0.00 is below verify.floors.spatial = 1",
                 "k0",
             ),
-            ("no such thing", "low_grounding", f"{few}, and spatial -0.08 is below verify.floors.spatial = 1", "k0"),
+            (
+                "no such thing",
+                "low_grounding",
+                "best score 0.31, and spatial -0.08 is below verify.floors.spatial = 1",
+                "k0",
+            ),
             ("free text", "unverifiable", "outcome could not be checked", "k0"),
         ],
         show=kept_as,
@@ -403,7 +408,7 @@ def test_where_others_were_cut_off_the_best_is_found_and_the_reply_named(
             second_and_fourth(drafts("off", BAD, WRONG, BAD, BAD)),
         ],
         [("good", 1, [0.0, 1.0], FULL)],
-        [("off", "low_grounding", "best score 0.64, and spatial -0.08 is below verify.floors.spatial = 1", "k3")],
+        [("off", "low_grounding", "best score 0.31, and spatial -0.08 is below verify.floors.spatial = 1", "k3")],
         show=kept_as,
         show_rejected=rejected_as,
     )

@@ -4,7 +4,7 @@ again.
 
 import logging
 import sqlite3
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,8 @@ from groundtrace.schemas.safe_files import UnsafeFile
 from groundtrace.schemas.text import printable
 
 _log = logging.getLogger(__name__)
+MAX_FAILURES = 100
+"""The number of failed look-ups after which a cache is no longer searched. Each of them can take milliseconds."""
 
 
 class Neighbours:
@@ -37,6 +39,7 @@ class Neighbours:
     def __init__(self, neighbours: Sequence[Neighbour], unchanged: bool = False) -> None:
         self._caches: list[tuple[Neighbour, LiveReplies | StoredReplies]] = []
         self._unopened = deque[Neighbour]()
+        self._failures = Counter[str]()
         if unchanged:
             self._caches += [(each, StoredReplies(Path(each.cache_path))) for each in neighbours]
         else:
@@ -71,21 +74,27 @@ class Neighbours:
     def _found(
         self, neighbour: Neighbour, cache: LiveReplies | StoredReplies, keys: Mapping[str, str]
     ) -> dict[str, CachedReply]:
-        """Return the replies of these keys in the cache of a neighbour. A cache of a running process that cannot be
-        read is closed and not searched again; a warning states the reason.
+        """Return the replies of these keys in the cache of a neighbour. If the cache of a running process cannot be
+        read, a warning states the reason, once for each cache. The cache is searched again for the next keys, because
+        the cause may pass: for example, another process rebuilds the cache. The cache is not opened again if a file is
+        unsafe or is no database, and after :data:`MAX_FAILURES` failures.
         """
         if isinstance(cache, StoredReplies):
             return cache.get(keys)
         try:
             return cache.get(keys)
         except (Damaged, UnsafeFile, OSError, sqlite3.Error) as error:
-            run = Path(neighbour.cache_path).parent.parent
-            _log.warning(
-                "the replies of the run %s are not used, because its cache cannot be read (%s): if this cache is "
-                "damaged or incomplete, `beam cache stats` with this folder repairs it",
-                printable(str(run)), printable(str(error)),
-            )  # fmt: skip
-            self._caches.remove((neighbour, cache))
+            self._failures[neighbour.cache_path] += 1
+            if self._failures[neighbour.cache_path] == 1:
+                run = Path(neighbour.cache_path).parent.parent
+                _log.warning(
+                    "replies of the run %s are not used, because its cache cannot be read (%s): if this cache is "
+                    "damaged or incomplete, `beam cache stats` with this folder repairs it",
+                    printable(str(run)), printable(str(error)),
+                )  # fmt: skip
+            is_broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+            if is_broken or isinstance(error, UnsafeFile) or self._failures[neighbour.cache_path] == MAX_FAILURES:
+                self._caches.remove((neighbour, cache))
             cache.close()
             return {}
 

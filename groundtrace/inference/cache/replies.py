@@ -212,6 +212,11 @@ class ReplyCache:
         """Close the files. All replies are already on disk. A second call does nothing."""
         with self._lock:
             if self._db is not None:
+                if self._path is not None:
+                    # SQLite does so itself, unless a run beside this one is reading the database meanwhile. Then
+                    # readers that do not use the write-ahead log (e.g. `beam view`) would miss its replies.
+                    with contextlib.suppress(sqlite3.Error):  # the replies stay in the write-ahead log
+                        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._db.close()
                 self._db = None
             if self._path is not None and not self._held.closed:

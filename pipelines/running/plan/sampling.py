@@ -135,7 +135,7 @@ def sample_records(
 def _repeated(kept: InputRecord) -> str:
     """Return the detail of the problem that several records have the id of ``kept``, the record that keeps the id."""
     where = kept.origin.input_row
-    return f"{excerpt(kept.id)} is also the id of {where}: of the records read here, the run keeps {where}"
+    return f"{excerpt(kept.id)} is also the id of {where}: of the records read here, {where} keeps the id"
 
 
 def _draft(record: InputRecord, store: MediaStore, video: VideoSettings | None) -> Draft:

@@ -177,6 +177,33 @@ def test_replies_that_a_neighbour_gets_meanwhile_are_found(folders) -> None:
         assert len(neighbours.get({f"{number} first": f"{number} first" for number in range(3)})) == 3
 
 
+def test_a_run_that_is_read_while_it_ends_leaves_no_reply_in_the_write_ahead_log(folders) -> None:
+    """`beam view` reads the database of a finished run without this log."""
+    settings, its_cache = folders("other")
+    cache = ReplyCache(settings.cache_path)
+    cache.put([entry("a")])
+    with closing(Neighbours([its_cache])) as neighbours:
+        assert set(neighbours.get({"a": "a"})) == {"a"}
+        cache.close()
+        with closing(Neighbours([its_cache], unchanged=True)) as finished:
+            assert set(finished.get({"a": "a"})) == {"a"}
+        assert set(neighbours.get({"a": "a"})) == {"a"}
+
+
+def test_a_neighbour_is_searched_again_after_a_failure_that_passes(folders, caplog: pytest.LogCaptureFixture) -> None:
+    """For example, another process rebuilds the database, and it is missing for a moment."""
+    settings, its_cache = folders("old")
+    with closing(ReplyCache(settings.cache_path)) as cache:
+        cache.put([entry("a")])
+    file = Path(settings.cache_path)
+    with closing(Neighbours([its_cache])) as neighbours:
+        file.rename(file.with_name("away"))
+        assert neighbours.get({"a": "a"}) == {}
+        file.with_name("away").rename(file)
+        assert set(neighbours.get({"a": "a"})) == {"a"}
+    assert len(caplog.records) == 1
+
+
 DAMAGES = [
     (lambda file: file.write_bytes(b"damaged" * 1000), "file is not a database"),
     (lambda file: file.unlink(), "replies.sqlite is missing"),

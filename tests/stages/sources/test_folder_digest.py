@@ -64,6 +64,15 @@ def test_another_content_is_another_identity(folder: Path, change: Callable[[Pat
     assert (folder_digest(moved) != found) == is_other
 
 
+@pytest.mark.parametrize("text", ["[1, 2]", '{"a": 1}\n{"a": 2}\n', "not JSON"])
+def test_dataset_info_json_of_a_folder_that_is_no_saved_set_is_a_file_as_any_other(folder: Path, text: str) -> None:
+    found = folder_digest(folder)
+    (folder / "dataset_info.json").write_text(text)
+    with_file = folder_digest(folder)
+    (folder / "dataset_info.json").write_text(f"{text} ")
+    assert len({found, with_file, folder_digest(folder)}) == 3
+
+
 def test_a_file_outside_the_folder_is_not_read(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "private.csv").write_text("private")
     (folder / "link.csv").symlink_to(tmp_path / "private.csv")

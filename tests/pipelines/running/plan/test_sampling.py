@@ -54,7 +54,7 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     [repeated] = [problem.detail for problem in sample.problems if problem.reason == "duplicate_id"]
     assert (
         repeated
-        == "'a' is also the id of records.jsonl, line 1: of the records read here, the run keeps records.jsonl, line 1"
+        == "'a' is also the id of records.jsonl, line 1: of the records read here, records.jsonl, line 1 keeps the id"
     )
     lines = {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
     assert others == {reason: f"records.jsonl, line {number}" for reason, number in lines.items()}
@@ -68,7 +68,7 @@ def test_of_two_records_with_one_id_the_one_is_named_that_a_run_keeps(folder: Pa
         [draft], [problem] = sample.drafts, sample.problems
         kept.add(draft.question.answer)
         where = draft.question.origin.input_row
-        assert problem.detail == f"'a' is also the id of {where}: of the records read here, the run keeps {where}"
+        assert problem.detail == f"'a' is also the id of {where}: of the records read here, {where} keeps the id"
         assert problem.places != (where,)
     assert len(kept) == 1
 
