@@ -143,9 +143,10 @@ def forget_folders() -> None:
 def folder_beside(top: str) -> str:
     """Return the first folder of a config that holds the module ``top``; "" if there is none.
 
-    A module with a file comes before a folder without ``__init__.py``, which may hold only data.
-    The folders of the user's present config, and of the configs that it extends, are first. If this command is a step
-    of ``beam loop`` (a whole training), the folders of the configs that the user named for the step are next.
+    The folders of the user's present config, and of the configs that it extends, are searched first. If this command is
+    a step of ``beam loop`` (a whole training), the folders of the configs of the loop are searched next. If one folder
+    holds a Python file of the module, and an earlier one only a folder without ``__init__.py`` (which may hold only
+    data), the folder with the file is returned.
     """
     folders = map(str, (*_config_folders, *folders_beside()))
     specs = {each: importlib.machinery.PathFinder.find_spec(top, [each]) for each in folders}

@@ -104,9 +104,8 @@ def _number_beside(marked: MarkedText, sentence: Assertion, found: list[_Counted
     or after it. The result is also None if no tags are beside the number, or if the points of these tags cannot be
     counted.
 
-    In some sentences, only the first tag can be compared with the number, e.g. if the sentence names a part of the
-    image ("left"). If the stated number is wrong, the result is then the number of points of this tag
-    (:func:`_above`).
+    In some sentences, e.g. if they name a part of the image ("left"), the later tags may belong to another number. Then
+    only the first tag is compared: if it has more points than the stated number, the result is its number of points.
 
     ``found`` are the stated numbers of the sentence with their nouns, and ``index`` selects one of them.
     """

@@ -154,8 +154,8 @@ def inserted(pipeline: Any, stage: DraftStage, after: str) -> Iterator[None]:
         )
     if not followed:
         raise RecipeError(
-            f"the stage {stage.stage.name!r} cannot be added after {name!r}: the recipe has only the stages "
-            f"{', '.join(seen)}"
+            f"the stage {stage.stage.name!r} cannot be added after {name!r}, because the recipe has no such "
+            f"stage: add it after one of {', '.join(seen)}"
         )
     followed[0].check_read()
 

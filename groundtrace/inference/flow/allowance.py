@@ -46,8 +46,8 @@ class Allowance:
         self._is_reserved = True
 
     def another(self) -> "Allowance":
-        """Return the allowance (a part of the run's budget) for one more request, which the call sends at the same time
-        as its other requests. Nothing is reserved yet.
+        """Return the allowance (a part of the run's budget) for one more request of the same model call. A model call
+        may send several requests at the same time. Nothing is reserved yet.
         """
         return Allowance(self._budget, self._expected, self._cost_of, self._call)
 

@@ -91,9 +91,7 @@ class Audit:
 
     In an audit, a person judges a sample of a run's traces (reasoning with answer). ``run`` is the run folder.
     ``sample`` is the random name of the sample. Judgements with another name are ignored, because they are about an
-    earlier sample. Some rows may be in both samples, but their judgements are ignored as well, because these rows are
-    not a random part of this sample. For example, the run may have been repeated between the two draws. Then these rows
-    include no row that only the repeated run keeps.
+    earlier sample. This also holds for a row that is in both samples.
 
     Attributes:
         strata: the number of rows in each stratum (group of records) of the run.

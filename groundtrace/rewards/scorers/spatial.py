@@ -255,7 +255,7 @@ def _counts_text(targets: Targets, pointed: PointCounts, off: list[str], neutral
 
 
 def _why_unscored(targets: Targets, points: int) -> str:
-    """Return the reason why the points of a response are not scored, although all are on the objects of their labels.
+    """Return the reason why the points of a response are not scored, although each is on an object of its label.
 
     The reason is that the question has no targets (objects to point at), or that this is unknown. ``points`` is the
     number of points.

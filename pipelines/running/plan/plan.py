@@ -216,8 +216,8 @@ def _own_code(recipe: Path, config: Mapping[str, Any]) -> frozenset[tuple[Path, 
     """Return the files of a run that contain the user's recipe and plug-ins, as pairs of a file and a folder.
 
     The folder is the one from which the file is imported. A bundled recipe is not in the result. ``recipe`` is the
-    recipe's file, and ``config`` are the values that the user has set. Raises StaleModule if Python has imported other
-    code than that of these files and of the files that they import.
+    recipe's file, and ``config`` are the values that the user has set. Raises StaleModule if one of these files, or a
+    file that they import, has changed since this process imported it.
     """
     found = plugin_files(config) | (set() if is_bundled(recipe) else {(recipe, recipe.parent)})
     for own in found:

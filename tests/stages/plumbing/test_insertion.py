@@ -198,7 +198,7 @@ def test_a_name_that_cannot_be_a_key_of_the_config(name: str) -> None:
         (
             Plain,
             "cleen",
-            "the stage 'plain' cannot be added after 'cleen': the recipe has only the stages ingest, clean, ",
+            "the stage 'plain' cannot be added after 'cleen', because the recipe has no such stage: add it after one",
         ),
         (
             Plain,
