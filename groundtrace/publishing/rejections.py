@@ -23,17 +23,24 @@ _EFFECT = {
 """The effect on training of keeping the records that a run has rejected for a reason."""
 
 
+def key_prefix() -> str:
+    """Return the prefix with which the user sets keys of the config of this run, such as ``rl.set.``.
+
+    The config of ``beam loop`` holds the settings of the runs of the loop in sections such as ``rl.set``. The result is
+    "" if this run is not one of the runs of a loop.
+    """
+    return f"{loop_section()}.set." if loop_section() else ""
+
+
 def options_to_keep(reason: str, config: Mapping[str, Any], section: str | None = None) -> str:
     """Return the options of a command (``--set …``) that keep the records that were rejected for ``reason``.
 
     ``config`` is the complete config of the run, with a dict for each section; settings that already have the wanted
-    value are left out. ``section`` is a prefix of the keys. For example, ``beam loop`` has the settings of its second
-    run in ``rl.set``, so the prefix is ``rl.set.``. If ``section`` is None and this run is one of the runs of a ``beam
-    loop``, the prefix of this run is used. If ``section`` is None and the run is not in a loop, the prefix is "". The
-    result is "" if no such settings are known for the reason.
+    value are left out. ``section`` is a prefix of the keys, such as ``rl.set.``; if it is None, the prefix of this run
+    is used (:func:`key_prefix`). The result is "" if no such settings are known for the reason.
     """
     if section is None:
-        section = f"{loop_section()}.set." if loop_section() else ""
+        section = key_prefix()
     values = dict(flat_values(config))
     wanted = {key: value for key, value in _SETTINGS.get(reason, {}).items() if values.get(key, value) != value}
     return " ".join(f"--set {section}{key}={json.dumps(value)}" for key, value in wanted.items())
