@@ -1,15 +1,14 @@
 """Opens a finished run for reading: its summary, and the rows of its output sets (sft, rl and rejected) as tables."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_config, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError, check_files, config_for_hints, one_line, read_summary
 from groundtrace.publishing.rows import Row, Rows
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import shards_of
@@ -145,7 +144,7 @@ class OpenedRun:
         """Return the text that ``beam run`` prints at its end: rows, rejections with their reasons, costs, warnings."""
         from groundtrace.publishing.run_text import summary_text
 
-        text = summary_text(self.summary, str(self.folder), _config_of(self.folder))
+        text = summary_text(self.summary, str(self.folder), config_for_hints(self.folder))
         return "\n".join(map(printable, text.split("\n")))
 
     def _repr_html_(self) -> str | None:
@@ -158,17 +157,6 @@ class OpenedRun:
 
         report = own_file(self.folder, "report.html")
         return framed(read_regular(report).decode("utf-8", errors="replace")) if report.is_file() else None
-
-
-def _config_of(folder: Path) -> Mapping[str, Any]:
-    """Return the config of the run in ``folder``, with a dict for each section; empty if it is missing or unreadable.
-
-    The config is used only for hints in the text about the run, so no error is raised.
-    """
-    try:
-        return read_config(folder)
-    except (UserError, OSError):
-        return {}
 
 
 def _check_set(name: str) -> None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.errors import InspectError
 from groundtrace.publishing.verdicts import VERDICTS, add_verdicts
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of, shards_of
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.safe_files import own_file, read_json, read_regular
@@ -167,6 +168,18 @@ def read_config(run: Path) -> Mapping[str, Any]:
             return values
         wrong = f"{other} must be a section"
     raise InspectError(f"{file} is damaged ({wrong}): move it away, and repeat the `beam run` to write it again")
+
+
+def config_for_hints(run: Path) -> Mapping[str, Any]:
+    """Return the values of the run's ``config.toml`` as nested mappings; empty if the file is missing or unreadable.
+
+    For texts in which values of the config are only hints, such as the settings that keep rejected records, or the
+    endpoint of a role: such a text does not need the config, so no error is raised.
+    """
+    try:
+        return read_config(run)
+    except (UserError, OSError):
+        return {}
 
 
 def read_rubrics(run: Path) -> Any:

@@ -30,10 +30,10 @@ from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import CALLS_NOTE, funnel, pass_rates, rejections, role_costs
 from groundtrace.publishing.reading import (
     InspectError,
+    config_for_hints,
     one_line,
     open_several,
     open_tables,
-    read_config,
     read_summary,
     schema_names,
 )
@@ -135,7 +135,7 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     the calls and costs.
 
     ``connection`` is the open database with the run's rows. ``summary`` is the content of its ``run.json``. ``run`` is
-    the folder of the run.
+    the folder of the run. The column of the endpoints is empty if the config of the run is missing or damaged.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
@@ -158,7 +158,7 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     if added:
         tables.append(FigureTable("columns that stages add, and kept ones", ("column", "type", "in", "meaning"), added))
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
-    config = read_config(run)
+    config = config_for_hints(run)
     rows = [
         (c.role, c.model, role_endpoint(config, c.role).text, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0)
         for c in role_costs(summary)

@@ -126,6 +126,14 @@ def test_the_figures_are_those_of_the_shards_and_run_json(run: Path) -> None:
     assert " ".join(note) == CALLS_NOTE, "the numbers of a line do not add up"
 
 
+@pytest.mark.parametrize("config", ["[trace", "roles = 1\n"])
+def test_a_damaged_config_leaves_only_the_endpoints_out(run: Path, config: str) -> None:
+    without = inspect_run(run, None)
+    (run / "config.toml").write_text(config, "utf-8")
+    assert inspect_run(run, None) == without
+    assert figures(without, "calls and cost by role")[0][:2] == ["policy", "small-model"]
+
+
 def test_the_verdicts_of_each_scorer_are_shown(tmp_path: Path) -> None:
     verdicts = [{"name": "spatial", "value": value, "failed": False, "reason": "", "evidence": []} for value in (1, 0)]
     rows = [{"id": str(n), "verdicts": [verdict]} for n, verdict in enumerate(verdicts)]
