@@ -1,6 +1,7 @@
 """Opens a finished run for reading: its summary, and the rows of its output sets (sft, rl and rejected) as tables."""
 
 import contextlib
+import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -141,20 +142,33 @@ class OpenedRun:
         return f"<run {self.folder}: {self.summary.recipe}, {rows}, {counts.rejected_records} rejected>"
 
     def __str__(self) -> str:
-        """Return the text that ``beam run`` prints at its end: rows, rejections with their reasons, costs, warnings."""
+        """Return the text that ``beam run`` prints at its end: rows, rejections with their reasons, costs, warnings.
+
+        If a later run replaced this run in its folder, the text has no hints that depend on the config, because the
+        folder holds the config of the later run.
+        """
         from groundtrace.publishing.run_text import summary_text
 
-        text = summary_text(self.summary, str(self.folder), config_for_hints(self.folder))
+        config = {}
+        with contextlib.suppress(UserError, OSError):
+            self.check_current()
+            config = config_for_hints(self.folder)
+        text = summary_text(self.summary, str(self.folder), config)
         return "\n".join(map(printable, text.split("\n")))
 
     def _repr_html_(self) -> str | None:
         """Return the run's report in an HTML ``iframe``; None if the run has no report.
 
-        Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the report is a link to a file outside the run
-        folder.
+        If a later run replaced this run in its folder, the result is a paragraph that states this, because the folder
+        holds the report of the later run. Raises :class:`groundtrace.schemas.safe_files.UnsafeFile` if the report or
+        ``run.json`` is a link to a file outside the run folder.
         """
         from groundtrace.pages.frame import framed
 
+        try:
+            self.check_current()
+        except InspectError as error:
+            return f"<p>{html.escape(printable(str(error)))}</p>"
         report = own_file(self.folder, "report.html")
         return framed(read_regular(report).decode("utf-8", errors="replace")) if report.is_file() else None
 

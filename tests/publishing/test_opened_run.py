@@ -1,6 +1,7 @@
 """A run that is opened is the one that its run.json tells of, to the byte where its rows are read."""
 
 import hashlib
+import html
 import json
 import shutil
 from collections.abc import Callable
@@ -86,6 +87,20 @@ def test_an_opened_run_that_a_later_run_replaced_is_refused(run: Path, is_kept: 
             read()
     if is_kept:
         assert len(open_run(run / "previous").rejected) == ROWS
+
+
+def test_a_replaced_run_does_not_show_the_report_and_hints_of_the_later_run(run: Path) -> None:
+    (run / "report.html").write_text("<p>of the first run</p>", "utf-8")
+    (run / "config.toml").write_text("[difficulty]\nhigh = 0.8\n", "utf-8")
+    opened = open_run(run)
+    assert "of the first run" in str(opened._repr_html_()) and "difficulty.high=1" in str(opened)
+    (run / "report.html").write_text("<p>of the later run</p>", "utf-8")
+    summary = json.loads((run / "run.json").read_text("utf-8"))
+    (run / "run.json").write_text(json.dumps(summary | {"files": {}}), "utf-8")
+    shown = html.unescape(str(opened._repr_html_()))
+    assert shown.startswith(f"<p>a later run replaced the run that was opened in {run}: open the present one with ")
+    assert "of the later run" not in shown
+    assert f"all records were rejected, {ROWS} of {ROWS} as too_easy\n" in f"{opened}\n"
 
 
 def test_a_run_that_was_repeated_with_the_same_rows_stays_open(run: Path) -> None:
