@@ -153,10 +153,11 @@ class Rows:
         others = [text for text in texts if isinstance(text, str) and text not in known] if known else []
         held = set(self.table[column].to_pylist()) if others else set()
         if unknown := next((text for text in others if text not in held), None):
-            hint, values = near(unknown, known), ", ".join(sorted(each for each in held if each) or known)
+            hint, of_rows = near(unknown, known), sorted(each for each in held if each)
+            owner, values = "These rows have" if of_rows else "The run has", ", ".join(of_rows or known)
             raise InspectError(
                 f"the run has no {column} {unknown!r:.{MAX_REPR_CHARS}}"
-                + (f"{hint} These rows have: {values}" if hint else f": use one of {values}")
+                + (f"{hint} {owner}: {values}" if hint else f": use one of {values}")
             )
 
     @property

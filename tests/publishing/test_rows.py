@@ -64,18 +64,20 @@ def test_a_wrong_filter_is_named(run: OpenedRun, wanted: dict[str, Any], said: s
     [
         (
             {"reason": "too_esay"},
-            "^the run has no reason 'too_esay': did you mean too_easy\\? These rows have: .*too_easy",
+            "^the run has no reason 'too_esay': did you mean too_easy\\? OWNER: .*too_easy",
         ),
         ({"reason": ["too_easy", "nope"]}, "^the run has no reason 'nope': use one of "),
         (
             {"stage": "dificulty"},
-            "^the run has no stage 'dificulty': did you mean difficulty\\? These rows have: .*difficulty",
+            "^the run has no stage 'dificulty': did you mean difficulty\\? OWNER: .*difficulty",
         ),
     ],
 )
 def test_a_stage_or_reason_that_the_run_does_not_have(run: OpenedRun, wanted: dict[str, Any], said: str) -> None:
     for rows in (run.rejected, run.rejected.where(stage="difficulty"), run.rejected[:0]):
-        with pytest.raises(InspectError, match=said):
+        with pytest.raises(
+            InspectError, match=said.replace("OWNER", "These rows have" if len(rows) else "The run has")
+        ):
             rows.where(**wanted)
 
 
