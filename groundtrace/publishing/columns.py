@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.publishing.reading import BATCH_ROWS, columns_of, read_config
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.run_files import shards_of
 from groundtrace.schemas.text import alternatives
+from groundtrace.stages.sources.rows import kept_columns as described_as_kept
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,15 @@ def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
 
 
 def kept_columns(run: Path, sets: Iterable[str]) -> list[str]:
-    """Return the names of the columns that the run copied from its input, because the setting ``input.keep`` names
-    them, in the order of the setting.
+    """Return the names of the columns that the run copied from its input, because the setting ``input.keep`` named
+    them, in the order of the shards' columns.
 
-    ``run`` is the run folder. Only the columns that the shards of at least one of the output ``sets`` (such as sft)
-    have are returned. The result is empty for a run without ``config.toml``. Raises
-    :class:`groundtrace.publishing.reading.InspectError` if ``config.toml`` or a shard is damaged.
+    ``run`` is the run folder. The columns are those of the shards of the output ``sets`` (such as sft). The
+    descriptions in the shards show which columns were copied. ``config.toml`` is not read, because it may be missing,
+    or changed since the run.
     """
-    names = read_config(run).get("input", {}).get("keep", [])
-    held = {name for side in sets for name in columns_of(run, side).names}
-    return [name for name in names if name in held] if isinstance(names, list) else []
+    meanings = {column.name: column.meaning for side in sets for column in added_columns(columns_of(run, side))}
+    return [column.name for column in described_as_kept(tuple(meanings)) if column.meaning == meanings[column.name]]
 
 
 def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]) -> list[ColumnRow]:

@@ -31,7 +31,7 @@ SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 _GUESS = re.compile(r"(Table with name .* does not exist!) Did you mean .*?\"\?")
 """DuckDB's guess at a table. It often names one of DuckDB's own tables, which a user of a run does not know."""
-_SECTIONS = ("endpoints", "input", "roles", "sandbox")
+_SECTIONS = ("endpoints", "roles", "sandbox")
 MAX_MEMORY_GIB = 4
 """The maximum RAM, in GiB, that a database with the rows of runs may use."""
 FAILED_PAGE = "failed.html"

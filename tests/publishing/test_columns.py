@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.columns import columns_added, columns_in_use
+from groundtrace.publishing.columns import columns_added, columns_in_use, kept_columns
 from groundtrace.schemas.arrow import CORE, rl_schema, sft_schema
 from groundtrace.schemas.columns import Column
+from groundtrace.stages.sources import rows
 from tests.added import EARLIER_RL
 
 LIGHT = Column("light", pa.float64(), "how light the image is")
@@ -31,6 +32,16 @@ def test_core_columns_and_added_ones_with_their_meanings(tmp_path: Path) -> None
     assert found["answer_type"].meaning.startswith("mcq, ")
     assert found["id"].meaning == CORE["id"].meaning
     assert [each.name for each in columns_added(tmp_path, ("sft", "rl"))] == ["light", "parts"]
+
+
+def test_the_shards_show_which_columns_were_kept_from_the_input(tmp_path: Path) -> None:
+    """The run has no config.toml."""
+    write(tmp_path, "sft", sft_schema((LIGHT, *rows.kept_columns(("who", "level")))))
+    write(tmp_path, "rl", rl_schema((PARTS, *rows.kept_columns(("who", "level", "seen")))))
+    write(tmp_path, "rejected", rl_schema((LIGHT,)))
+    assert kept_columns(tmp_path, ["sft", "rl"]) == ["who", "level", "seen"]
+    assert kept_columns(tmp_path, ["sft"]) == ["who", "level"]
+    assert kept_columns(tmp_path, ["rejected"]) == []
 
 
 def test_a_run_of_earlier_code_has_a_meaning_for_each_column(tmp_path: Path) -> None:

@@ -56,7 +56,6 @@ DEEP = "[" * 100_000
         ("rubrics.json", DEEP, read_rubrics),
         ("config.toml", "endpoints = 5", read_config),
         ("config.toml", 'roles = "x"', read_config),
-        ("config.toml", "input = 5", read_config),
     ],
 )
 def test_a_file_of_another_form_is_named(name: str, text: str, read: Callable[[Path], Any], tmp_path: Path) -> None:

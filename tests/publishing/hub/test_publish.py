@@ -24,6 +24,8 @@ from groundtrace.publishing.view.audit_estimate import KEPT
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.reviews import Mark, Reviews, text_digest
 from groundtrace.publishing.view.rows import ViewedRows
+from groundtrace.schemas.arrow import sft_schema
+from groundtrace.stages.sources.rows import kept_columns
 from groundtrace.vision.media import MediaStore
 
 from ...pipelines import short_recipe
@@ -153,14 +155,11 @@ def test_columns_that_were_kept_from_the_input_are_named(beam: Beam, run: Path) 
         table = pq.read_table(file)
         for name in ("level", "made_by"):
             table = table.append_column(name, pa.array(["x"] * table.num_rows))
-        pq.write_table(table, file)
-    config = (run / "config.toml").read_text("utf-8")
-    kept = config.replace("keep = []", 'keep = ["made_by", "level", "gone"]')
-    assert kept != config
-    (run / "config.toml").write_text(kept, "utf-8")
+        described = sft_schema(kept_columns(("level", "made_by"))).metadata
+        pq.write_table(table.replace_schema_metadata(described), file)
     done = beam(*words)
     assert done.returncode == 0, done.stderr
-    assert f"{line} made_by, level\n" in done.stdout
+    assert f"{line} level, made_by\n" in done.stdout
 
 
 @pytest.mark.slow
