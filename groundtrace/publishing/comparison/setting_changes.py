@@ -5,9 +5,9 @@ settings. The rule is: a key that is in only one of the two configs is folded if
 a newer version of the code may have a new setting. The config of a run holds every setting with its value, so the new
 key is in only one of the two configs, although the user did not set it.
 
-Two runs may also have different recipes (pipelines). Then a setting, role (job of a model, such as teacher) or prompt
-is folded if only one of the two runs has it. Settings of endpoints (model servers) are the exception: they are folded
-only if they have their default values.
+Two runs may also have different recipes (pipelines). Then a setting, role (job of a model, such as teacher), floor
+(minimum value) of a scorer, or prompt is folded if only one of the two runs has it. Settings of endpoints (model
+servers) are the exception: they are folded only if they have their default values.
 """
 
 import dataclasses
@@ -77,9 +77,9 @@ def setting_changes(
     folded = {key for key in alone if _is_folded(key, values, usual, a.recipe != b.recipe)}
     changed = {key: (_text(values[0], key), _text(values[1], key)) for key in differ}
     rows = [(key, *changed[key]) for key in differ if key not in folded]
-    named = [*_roles(a, b), *_prompts(a, b)]
-    implied = [row for row in named if a.recipe != b.recipe and ABSENT in row]
-    roles, prompts = ([row for row in each if row not in implied] for each in (_roles(a, b), _prompts(a, b)))
+    named = (_roles(a, b), _floors(a, b, keys), _prompts(a, b))
+    implied = [row for each in named for row in each if a.recipe != b.recipe and ABSENT in row]
+    roles, floors, prompts = ([row for row in each if row not in implied] for each in named)
     models = [row for row in rows if _order(row[0])[0] <= _MODELS]
     return SettingChanges(
         (
@@ -87,7 +87,7 @@ def setting_changes(
             *roles,
             *models,
             *(row for row in rows if row not in models),
-            *_floors(a, b, keys),
+            *floors,
             *prompts,
         ),
         (*((key, *changed[key]) for key in differ if key in folded), *implied),
@@ -151,15 +151,17 @@ def _floors(a: RunSummary, b: RunSummary, keys: Collection[str]) -> list[tuple[s
 
     ``keys`` are the dotted keys of both configs. A floor that a config sets is left out, because the comparison shows
     this setting. What is left are floors in the code of the user's scorers. ``a`` and ``b`` are the contents of the
-    runs' ``run.json``.
+    runs' ``run.json``. A floor that only one run has differs, too. The result is empty if one ``run.json`` lists no
+    floors, because a run of an earlier version did not write them.
     """
-    found = a.floors, b.floors
+    if not (a.floors and b.floors):
+        return []
     of_config = {"final", *(key.removeprefix("verify.floors.") for key in keys)}  # final: verify.min_score
-    names = [name for name in found[0] if name in found[1] and name not in of_config]
+    texts = [{name: f"{floor:g}" for name, floor in run.floors.items()} for run in (a, b)]
     return [
-        (f"floor of {name}", f"{found[0][name]:g}", f"{found[1][name]:g}")
-        for name in names
-        if found[0][name] != found[1][name]
+        (f"floor of {name}", texts[0].get(name, ABSENT), texts[1].get(name, ABSENT))
+        for name in dict.fromkeys((*a.floors, *b.floors))
+        if name not in of_config and a.floors.get(name) != b.floors.get(name)
     ]
 
 

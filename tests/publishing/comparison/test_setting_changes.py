@@ -11,8 +11,10 @@ from groundtrace.publishing.reading import InspectError, read_summary
 from .conftest import MakeRun
 
 
-def changes(make_run: MakeRun, a: dict[str, Any], b: dict[str, Any], usual: Mapping[str, Any]) -> SettingChanges:
-    runs = [make_run(name, {}, **values) for name, values in (("a", a), ("b", b))]
+def changes(
+    make_run: MakeRun, a: dict[str, Any], b: dict[str, Any], usual: Mapping[str, Any], names: str = "ab"
+) -> SettingChanges:
+    runs = [make_run(name, {}, **values) for name, values in zip(names, (a, b), strict=True)]
     first, second = ((run, read_summary(run)) for run in runs)
     return setting_changes(first, second, lambda: usual)
 
@@ -56,7 +58,13 @@ def test_the_floor_that_the_code_of_a_scorer_sets(make_run: MakeRun) -> None:
         ("verify.floors.spatial", "1.0", "0.5"),
         ("verify.min_score", "0.7", "0.8"),
         ("floor of terse", "0.9", "0.5"),
+        ("floor of other", "–", "1"),
     )
+    of_other_recipe = changes(make_run, a | {"recipe": "sort"}, b, {}, "cd")
+    assert ("floor of other", "–", "1") in of_other_recipe.folded
+    assert [row[0] for row in of_other_recipe.shown if row[0].startswith("floor")] == ["floor of terse"]
+    earlier = changes(make_run, {"config": b["config"]}, b, {}, "ef")
+    assert not (earlier.shown or earlier.folded), "the run.json of an earlier version lists no floors"
 
 
 def test_a_default_that_one_config_lacks_is_folded(make_run: MakeRun) -> None:
