@@ -19,7 +19,7 @@ from typing import Any
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer import ranks
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
-from groundtrace.trainer.continued import finished_note
+from groundtrace.trainer.continued import changed_settings, changes_note, finished_note
 from groundtrace.trainer.identity import identity
 from groundtrace.trainer.monitor import Monitor, SilentMonitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
@@ -153,7 +153,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
         self._idle_steps = 0
-        self._continues = self._note_continued(output)
+        self._continues = self._note_continued(output, settings)
         self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         monitor = Monitor if ranks.is_first() else SilentMonitor
@@ -181,17 +181,20 @@ class Training:
             self.monitor.__exit__(kind, error, trace)
             self._stops.__exit__()
 
-    def _note_continued(self, output: Path) -> str:
+    def _note_continued(self, output: Path, settings: TrainerSettings) -> str:
         """Return a line for the user which states that the training continues from a checkpoint, and after which step.
 
-        The line is "" if the training begins, or if it has no further step.
+        The line also names the settings that differ from those of the earlier command. It is "" if the training begins,
+        or if it has no further step.
 
         Call this method before the records of the earlier command in ``output`` are replaced.
         """
         step = self.progress.step
         if not step or not self.goes_on:
             return ""
-        note = f"continues after step {step} ({FOLDER}/step-{step:06d})"
+        note = (
+            f"continues after step {step} ({FOLDER}/step-{step:06d}){changes_note(changed_settings(output, settings))}"
+        )
         if (recorded_run(output) or {}).get("ended") != "done":
             return note
         updates = self._optimiser.steps // self.steps

@@ -13,7 +13,7 @@ import torch
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.trainer import monitor, sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
-from groundtrace.trainer.continued import finished_note
+from groundtrace.trainer.continued import changes_note, finished_note
 from groundtrace.trainer.group import idle_because, note_idle
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.sampler import SamplerError
@@ -84,7 +84,8 @@ def test_a_training_that_continues_names_the_step(run: Command, sft_data: Path) 
     lines = [[line for line in each if "continues" in line] for each in said]
     first, rate = (line["lr"] for line in metrics_of(run.home / "out")[1:3])
     note = f"steps 2 -> 5, model/ is replaced, and the learning rate goes back up from {first:.3g} to {rate:.3g}"
-    continued = f"trainer: continues after step 2 (checkpoints/step-000002); the training was finished: {note}"
+    changed = ", with changed settings: sft.steps 2 -> 5"
+    continued = f"trainer: continues after step 2 (checkpoints/step-000002){changed}; the training was finished: {note}"
     assert lines == [[], [], [continued]]
 
 
@@ -92,6 +93,13 @@ def test_the_note_of_a_finished_training_names_the_learning_rate_only_if_it_rise
     plain = "the training was finished: steps 76 -> 127, model/ is replaced"
     assert finished_note(76, 127, 1e-3, 1e-3) == finished_note(76, 127, 1e-3, None) == plain
     assert finished_note(76, 127, 8.4e-4, 1e-4) == f"{plain}, and the learning rate goes back up from 0.0001 to 0.00084"
+
+
+def test_the_line_of_a_training_that_continues_names_few_changed_settings() -> None:
+    assert changes_note({}) == ""
+    assert changes_note({"log.keep": [None, 1]}) == ", with changed settings: log.keep unset -> 1"
+    many = changes_note({f"a.b{number}": [0, 1] for number in range(7)})
+    assert many.endswith("a.b4 0 -> 1 and 2 more (see train.html)")
 
 
 def test_settings_that_changed_are_kept_and_shown(run: Command, sft_data: Path) -> None:
