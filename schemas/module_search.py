@@ -157,11 +157,15 @@ def folder_beside(top: str) -> str:
 def folders_of(top: str) -> tuple[str, ...]:
     """Return the folders in which the module ``top`` would now be found; () if it would not be found.
 
-    The module is searched for where :func:`extend_path` searches: on Python's import path, beside the recipe (file of a
-    pipeline) of the latest config, in the current folder, and beside the latest config. Folders of earlier recipes and
-    configs are left out. In a step of ``beam loop``, the folders of the configs that the user named for the step are
-    last. A package without ``__init__.py`` may be in several folders. Links are followed, as in the path of an imported
-    module.
+    These places are searched in this order, as by :func:`extend_path`:
+
+    1. Python's import path;
+    2. the folder of the present recipe (file of a pipeline);
+    3. the current folder;
+    4. the folder of the present config;
+    5. in a step of ``beam loop``, the folders of the loop's configs.
+
+    A package without ``__init__.py`` may be in several folders. The returned paths have no symbolic links.
     """
     own = [each for each in _own_path() if each not in _recipes]
     places = [*own, *_present, *current_folder(), *map(str, (*_config_folders, *folders_beside()))]

@@ -481,7 +481,7 @@ def check_parts(config: Mapping[str, Any]) -> None:
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in ``value``, a config or a part of it, and the names of the keys."""
+    """Yield all strings in a config, both values and keys. ``value`` is the config or a part of it."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             yield str(name)

@@ -25,9 +25,9 @@ _FILLED = ("settings", "roots", "models")
 
 
 def check_stage(stage: Any) -> None:
-    """Check that ``stage`` can be put into a recipe (a pipeline): it is a class of a stage whose fields can be filled.
+    """Check that ``stage`` can be put into a recipe (a pipeline), and raise :class:`RecipeError` if it cannot.
 
-    Raises :class:`RecipeError` if it is not.
+    It must be the class of a stage, and each of its fields must have a default or be one that a recipe can fill.
     """
     if not (isinstance(stage, type) and issubclass(stage, DraftStage)):
         raise RecipeError(

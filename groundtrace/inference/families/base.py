@@ -186,9 +186,10 @@ class Family:
         raw: Callable[[list[float]], Raw],
     ) -> ParsedPointing[Raw]:
         """Parse a reply, and return its points or boxes of the requested object. The numbers stay as the model wrote
-        them. The reply may have the family's form. If :attr:`reads_prose` is True, it may also be prose.
+        them. The reply may have the form that the models of this family use. If :attr:`reads_prose` is True, it may
+        also be prose.
 
-        ``text`` is the reply, and ``label`` is the name of the requested object. ``reader`` parses the family's form.
+        ``text`` is the reply, and ``label`` is the name of the requested object. ``reader`` parses this form.
         ``count`` is the number of coordinates of each point or box, and ``raw`` makes a point or box of these numbers.
         Raises :class:`groundtrace.inference.grounding.BadReply` if the reply is truncated, cannot be parsed, or is
         about another object.

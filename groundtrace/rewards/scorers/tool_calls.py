@@ -10,9 +10,9 @@ equations are taken from the paper's published code, with three deviations:
   format.
 - For an easy question, each response with calls gets the whole penalty. In Eq. 1, the penalty is multiplied by the
   share of successful calls (see :func:`tool_reward`).
-- The reward depends on which objects the calls looked at: a call looked at an object if its output depends on the
-  object, or marks it (:mod:`groundtrace.rewards.pretence`). The reward also depends on how selective the calls are
-  (:mod:`groundtrace.rewards.selectivity`).
+- The reward depends on which objects the calls looked at (:mod:`groundtrace.rewards.pretence`). A call looked at an
+  object if its output depends on the object, or if its output marks the object. The reward is lower if the output
+  also shows much of the rest of the image (:mod:`groundtrace.rewards.selectivity`).
 """
 
 import math

@@ -19,9 +19,10 @@ MAX_DEPTH = 64
 
 
 class FolderError(Exception):
-    """Raised if the folder of the code exceeds a limit, e.g. on its size, or has an entry that cannot be copied.
+    """Raised if the folder into which the executed code writes exceeds a limit, e.g. on its size.
 
-    Such an entry is, for example, a pipe. The model that wrote the code gets the message.
+    Also raised if the folder has an entry that cannot be copied to memory, such as a pipe. The model that wrote the
+    code gets the message.
     """
 
 

@@ -83,7 +83,8 @@ class LastReplies:
             self._mine.touch()
 
     def check(self) -> None:
-        """Check whether the run was stopped. If so, start a thread that waits for the last replies to this process.
+        """Check whether the run was stopped. If so, start a thread that waits for the replies of the model servers to
+        the requests that this process has already sent.
 
         Call this method repeatedly.
         """
