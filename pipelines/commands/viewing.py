@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.plan.loading import recipe_file
 from groundtrace.publishing.comparison.setting_changes import setting_changes
 from groundtrace.publishing.reading import FAILED_PAGE, InspectError, input_folder
 from groundtrace.publishing.view.audit import Audit, open_audit
-from groundtrace.publishing.view.filters import TOKEN, BadFilter, Filters, read_filters
+from groundtrace.publishing.view.filters import TAGS, TOKEN, BadFilter, Filters, read_filters
 from groundtrace.publishing.view.guard import Guard
 from groundtrace.publishing.view.images import RowImages
 from groundtrace.publishing.view.live import is_unfinished
@@ -69,9 +69,13 @@ class OpenedRows:
     def check_values(self, at: str) -> None:
         """Raise InspectError if ``at``, the value of the option ``--at``, has an unknown filter, or a value of a column
         that no row has. The message names the values that the column has.
+
+        All values of the tags are accepted, because a reviewer may add and remove each tag at any time.
         """
         found = list[str]()
         for dimension, wanted in self.filters(at).classes.items():
+            if dimension.name == TAGS:
+                continue
             known = self.rows.values_of(dimension)
             if unused := [each for each in wanted if each not in known]:
                 named = ", ".join(printable(f"{dimension.name}={each}") for each in unused)

@@ -86,7 +86,9 @@ def test_a_value_of_at_that_no_row_has_is_refused_with_the_known_ones(
     assert not (tmp_path / "copy").exists()
 
 
-@pytest.mark.parametrize("at", ["", "set=sft&pass_rate=5..6", "flagged=true", "has a note=true&q=nothing"])
+@pytest.mark.parametrize(
+    "at", ["", "set=sft&pass_rate=5..6", "flagged=true", "tags=check", "has a note=true&q=nothing"]
+)
 def test_values_of_at_that_rows_have_or_may_get_are_accepted(at: str, demo: Path) -> None:
     opened = open_rows(str(demo / "runs/demo"), None)
     opened.check_values(at)
