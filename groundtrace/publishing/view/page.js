@@ -4,7 +4,8 @@
 
 const OWN = new Set(["offset", "limit", "id", "view"]);
 const PAGE_ROWS = 48;
-const TABLE_COLUMNS = 10;
+const TABLE_COLUMNS = 10;  // the table shows at most this number of columns to filter by, in addition to those of marks
+const MARKS = new Set(["flagged", "tags", "has a note", "changed since its mark"]);  // the columns of a reviewer's marks
 const byId = id => document.getElementById(id);
 const COPY = typeof VIEW_COPY === "undefined" ? null : VIEW_COPY;  // the data of a copy, which has no server
 let run = null;

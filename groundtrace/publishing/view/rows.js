@@ -133,7 +133,9 @@ function head(name, sort) {
 
 function table(sort) {
   const isShown = name => name === sort.name || varied.has(name) && shown.rows.some(row => row[name] !== null && row[name] !== "" && row[name] !== false);
-  const names = run.dimensions.map(each => each.name).filter(isShown).slice(0, TABLE_COLUMNS).filter(name => name !== sort.name);
+  const candidates = run.dimensions.map(each => each.name).filter(isShown);
+  const data = new Set(candidates.filter(name => !MARKS.has(name)).slice(0, TABLE_COLUMNS));
+  const names = candidates.filter(name => (MARKS.has(name) || data.has(name)) && name !== sort.name);
   const sorted = sort.name ? [sort.name] : [];  // beside the id, so that it is seen without scrolling
   const [places, details] = ["input row", "detail"].map(name => shown.rows.some(row => row[name]) ? [name] : []);
   const short = row => name => element("td", { class: "short t" }, shortened(row[name]));

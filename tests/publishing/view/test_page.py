@@ -330,6 +330,30 @@ def test_the_table_shows_ids_on_one_line(browser: Any, run: Path, serve: Callabl
         context.close()
 
 
+def test_columns_of_marks_displace_no_other_column_of_the_table(
+    browser: Any, run: Path, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    scores = [f"score-{n}" for n in range(12)]
+    verdict = {"failed": False, "reason": "", "evidence": []}
+    rows = [
+        sft_row(f"row-{n}", verdicts=[verdict | {"name": name, "value": n / 2} for name in scores]) for n in range(2)
+    ]
+    folder = write_run(tmp_path / "run", run, {"sft": rows})
+    page = Page(browser.new_page(), serve(folder))
+    page.page.goto(f"{page.address}&view=table")
+    page.wait("document.querySelectorAll('tbody tr').length == 2")
+    heads = "[...document.querySelectorAll('th')].map(each => each.innerText)"
+    before = page.page.evaluate(heads)
+    page.page.evaluate("mark([shown.rows[0]], {flagged: true, tags: ['dark'], note: 'look'})")
+    page.page.reload()
+    page.wait("document.querySelectorAll('tbody tr').length == 2")
+    marks = ["flagged", "tags", "has a note"]
+    after = page.page.evaluate(heads)
+    assert [each for each in after if each in marks] == marks
+    assert [each for each in after if each not in marks] == before
+    page.page.close()
+
+
 def test_a_typed_text_is_not_searched_for_after_the_user_has_left_the_search(page: Page) -> None:
     page.page.keyboard.press("/")
     page.page.keyboard.type("CATS, 7")
