@@ -57,7 +57,7 @@ function outcomeThere(there) {
 }
 
 function left(viewer) {
-  const none = viewer.record.set === "rejected" ? "No image to show: the run rejected this record before it opened its images, and the view shows only files that the run has read." : "This record has no image.";
+  const none = viewer.record.set === "rejected" ? "No image to show: the run rejected this record before it opened its images, or because it could not open them, and the view shows only files that the run has read." : "This record has no image.";
   return element("div", {}, viewer.record.images.length ? viewer.box : element("p", { class: "muted" }, none));
 }
 
