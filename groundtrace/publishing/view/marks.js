@@ -51,10 +51,12 @@ function field(record, name, control, textOf, valueOf) {
   const sayKept = () => { line.className = "sent t"; line.replaceChildren("✓ kept"); };
   const again = () => element("button", { type: "button", onclick: keep }, "keep");
   let sending = null;  // the text whose request has no answer yet
+  let isEdited = false;  // whether the user has edited the text since the page made the field
   const keep = async () => {
+    if (sending === control.value) return;
     const sent = sending = control.value;
     const error = await mark([record], { [name]: valueOf(sent) });
-    sending = null;
+    if (sending === sent) sending = null;
     if (error) sessionStorage.setItem(key, control.value);
     else if (control.value === sent) sessionStorage.removeItem(key);
     if (error) say(`not kept: ${error.message} `, again());
@@ -65,6 +67,7 @@ function field(record, name, control, textOf, valueOf) {
   control.value = typed ?? textOf();
   if (typed !== null) say("not kept yet ", again());
   control.addEventListener("input", () => {
+    isEdited = true;
     const isNew = control.value !== textOf();
     if (isNew) sessionStorage.setItem(key, control.value);
     else sessionStorage.removeItem(key);
@@ -73,7 +76,8 @@ function field(record, name, control, textOf, valueOf) {
   });
   control.addEventListener("change", keep);
   // A browser sees no change if the user restores the text that the field had at first, which may be one that is not kept.
-  control.addEventListener("blur", () => { if (sessionStorage.getItem(key) === control.value && sending !== control.value) keep(); });
+  // A stored text that the user did not edit is not sent: it could replace a newer text of somebody else.
+  control.addEventListener("blur", () => { if (isEdited && sessionStorage.getItem(key) === control.value) keep(); });
   return [element("div", { class: "row" }, control), line];
 }
 

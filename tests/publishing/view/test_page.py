@@ -479,6 +479,33 @@ def test_a_text_that_is_not_kept_is_in_its_field_after_a_reload(page: Page, fold
     assert page.page.inner_text("#not-kept") == "" == page.page.inner_text("#record-not-kept")
 
 
+def test_a_restored_text_is_sent_once_and_only_if_the_user_wants_it(page: Page, folder: Path) -> None:
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_selector("dialog[open] .question")
+    record_id = page.page.evaluate("current.id")
+    page.page.fill("textarea", "an old draft")  # the focus stays in the field, so nothing is sent yet
+    page.page.reload()
+    page.page.wait_for_selector(".unkept[data-of=note]:has-text('not kept yet')")
+    page.page.focus("textarea")
+    page.page.press("textarea", "Tab")
+    page.page.evaluate("marking")
+    assert [each for each in page.requested if "/api/mark" in each] == []
+    assert Reviews(folder).of(record_id).note == "" and page.page.input_value("textarea") == "an old draft"
+    page.page.focus("textarea")
+    page.page.click("[data-of=note] button")
+    page.wait("current.mark.note == 'an old draft'")
+    page.page.evaluate("marking")
+    assert len([each for each in page.requested if "/api/mark" in each]) == 1
+    page.page.press("textarea", "End")
+    page.page.keyboard.type("!")
+    field = "document.querySelector('textarea')"
+    page.page.evaluate(f"for (let n = 0; n < 2; n++) {field}.dispatchEvent(new Event('change'))")
+    page.wait("current.mark.note == 'an old draft!' && sessionStorage.length == 0")
+    page.page.evaluate("marking")
+    assert len([each for each in page.requested if "/api/mark" in each]) == 2
+
+
 def test_a_page_of_a_changed_run_keeps_its_address_and_can_be_reloaded(page: Page, folder: Path) -> None:
     if page.page.is_visible("#facets-open"):
         page.page.click("#facets-open")
