@@ -1,7 +1,8 @@
 """Measures what verified data is worth with natural faults: its traces are sampled from a half-trained model.
 
     python benchmarks/learning/natural.py --seeds 0 1 2 3 4
-    python benchmarks/learning/natural.py --data RECORDS --held RECORDS --image-side 128 --set batch.max_tokens=640
+    python benchmarks/learning/natural.py --data RECORDS --held RECORDS --image-side 128 --set batch.max_tokens=640 \
+        --first-rows 900 --first-steps 800
 
 A model is fine-tuned for some steps (200, or ``--first-steps``) on some of a run's SFT rows (1,800, or
 ``--first-rows``). It then answers each question of the other rows eight times. The pipeline's verifier checks every
