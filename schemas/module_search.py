@@ -2,6 +2,7 @@
 folder, and beside a user's config.
 """
 
+import functools
 import importlib.machinery
 import importlib.util
 import sys
@@ -191,13 +192,27 @@ def _run_around(folder: Path) -> Path | None:
 
 def _is_of_run(folder: Path) -> bool:
     """Return whether ``folder`` is the output folder of a run, a training or a loop (:data:`_MARKERS`)."""
-    for name, keys in _MARKERS.items():
+    for name in _MARKERS:
         try:
-            if read_json(folder / name).keys() >= keys:
-                return True
-        except (OSError, ValueError, AttributeError, UnsafeFile):
+            state = (folder / name).stat()
+        except OSError:
             continue
+        if _is_marker(folder, name, (state.st_ino, state.st_size, state.st_mtime_ns)):
+            return True
     return False
+
+
+@functools.lru_cache(maxsize=64)
+def _is_marker(folder: Path, name: str, _state: tuple[int, int, int]) -> bool:
+    """Return whether the file ``name`` in ``folder`` is one by which Groundtrace marks its output folders.
+
+    ``_state`` has the inode, the size and the time of the last change of the file. The result is kept for this state,
+    because each search for a module asks again, and a user's own ``input.json`` may be a large file.
+    """
+    try:
+        return read_json(folder / name).keys() >= _MARKERS[name]
+    except (OSError, ValueError, AttributeError, UnsafeFile):
+        return False
 
 
 def _own_path() -> list[str]:

@@ -144,13 +144,14 @@ def _shown_by_points(places: Collection[Place], text: str, question: Question, s
     """
     counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
     named = frozenset(words_of(question.answer))
+    without_places = False if counts else None
     if not places or not (counts or polarity(question.answer) is not None or (named and named <= {*words_of(text)})):
         reason = "no conclusion is stated, and nothing is pointed at that shows the answer"
-        return SupportVerdict(False if counts else None, reason)
+        return SupportVerdict(without_places, reason)
     if scene is None:
         return SupportVerdict(True, "it answers by what it points at")
     seen = seen_points(places, question, scene)
-    return SupportVerdict(False if counts and seen.shown is False else seen.shown or None, seen.reason)
+    return SupportVerdict(without_places if seen.shown is False else seen.shown, seen.reason)
 
 
 class _ReasoningReader:

@@ -10,7 +10,7 @@ import pytest
 
 from groundtrace.config.settings import given_values
 from groundtrace.pipelines.running.plan.loading import adopt_file, forget_user_code
-from groundtrace.schemas import registry
+from groundtrace.schemas import module_search, registry
 from groundtrace.schemas.registry import KINDS, RegistryError, check_parts, use_plugins
 from groundtrace.schemas.user_modules import StaleModule
 
@@ -90,6 +90,19 @@ def test_files_of_other_programs_do_not_make_a_run(tmp_path: Path, marker: str, 
     mark(tmp_path, marker, content)
     (tmp_path / "project/run.json").mkdir(parents=True)
     assert place_of(project(tmp_path / "project")) == "project"
+
+
+def test_a_marker_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's own input.json may be large, and each search for a module asks whether it marks a run."""
+    read, original = list[Path](), module_search.read_json
+    monkeypatch.setattr(module_search, "read_json", lambda file: read.append(file) or original(file))
+    mark(tmp_path, "input.json", "[]")
+    monkeypatch.chdir(tmp_path)
+    for _ in range(3):
+        assert module_search.current_folder() == (str(tmp_path),)
+    assert read == [tmp_path / "input.json"]
+    mark(tmp_path)
+    assert module_search.current_folder() == ()
 
 
 @pytest.mark.parametrize("inner", ["", "sub"])

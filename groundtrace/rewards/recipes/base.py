@@ -45,11 +45,14 @@ class HasVerdicts:
         UnknownVerdict if this method is called in the method ``score`` of a recipe that has no scorer of this name in
         :attr:`Recipe.runs`.
         """
-        found = next((verdict for verdict in self.verdicts if verdict.name == name), None)
+        found = self._verdict(name)
         recipe = _SCORING.get()
         if found is None and recipe is not None:
             _check_runs(recipe, name)
         return None if found is None else found.value
+
+    def _verdict(self, name: str) -> Verdict | None:
+        return next((verdict for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class Earned(HasVerdicts):
     @property
     def outcome(self) -> float | None:
         """Return the value of the verdict on the final answer: 1 for a right answer, None for an unscored one."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == outcome.NAME), None)
+        graded = self._verdict(outcome.NAME)
+        return None if graded is None else graded.value
 
 
 @dataclass(frozen=True)
